@@ -24,8 +24,8 @@ use super::lists::LINES;
 use super::{Here, Lines, PauseOrder, Place, Queued, Reloaded};
 use model::verb::{Done, Route, State, VerbRequest};
 use model::{
-    Change, Filter, Interest, JobCounts, JobId, JobRecord, JobState, NewJob, OutputLine, OutputQuery,
-    Picture, PoolsNow, PublishedEvent, SeriesQuery, Status, Stop, Subject, TimeSeries, Why,
+    Change, ConfigShown, Filter, Interest, JobCounts, JobId, JobRecord, JobState, NewJob, OutputLine,
+    OutputQuery, Picture, PoolsNow, PublishedEvent, SeriesQuery, Status, Stop, Subject, TimeSeries, Why,
 };
 
 /// A client of a supervisor. Each call opens a connection, except waits: a program often waits for thousands of jobs.
@@ -130,6 +130,11 @@ impl Client {
     /// What happened to jobs in each step of the last hour or day.
     pub async fn series(&self, query: &SeriesQuery) -> Result<TimeSeries, Error> {
         self.get(&format!("/v1/series{}", self::query(&self.fields(query)?))).await
+    }
+
+    /// The settings in force, without secrets.
+    pub async fn config(&self) -> Result<ConfigShown, Error> {
+        self.get("/v1/config").await
     }
 
     /// What the processes of a running job do now.

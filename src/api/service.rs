@@ -11,8 +11,9 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use model::verb::{Answer, Verb};
 use model::{
-    Change, Cursor, Filter, Instance, JobCounts, JobId, JobState, Meters, Millis, NewJob, Page, Picture,
-    PoolsNow, PublishedEvent, PutNote, QueueName, SeriesQuery, Status, Stop, Subject, TimeSeries, Why,
+    Change, ConfigShown, Cursor, Filter, Instance, JobCounts, JobId, JobState, Meters, Millis, NewJob, Page,
+    Picture, PoolsNow, PublishedEvent, PutNote, QueueName, SeriesQuery, Status, Stop, Subject, TimeSeries,
+    Why,
 };
 use wq::{self, Taken};
 
@@ -37,6 +38,11 @@ pub trait Service: Send + Sync + 'static {
     /// What happened to jobs in each step of the last hour or day.
     fn series(&self, _query: &SeriesQuery) -> Result<TimeSeries, Problem> {
         Err(Problem::unavailable("there are no series here"))
+    }
+
+    /// The settings in force, without secrets.
+    fn config(&self) -> Result<ConfigShown, Problem> {
+        Err(Problem::unavailable("there are no settings here"))
     }
 
     /// Counts the tasks whose ids begin this way, in any of these states (none = in any).

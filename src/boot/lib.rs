@@ -9,6 +9,7 @@ mod living_keeper;
 mod locks;
 mod page;
 mod run_files;
+mod seen;
 mod serve;
 mod start;
 

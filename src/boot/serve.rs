@@ -1,5 +1,6 @@
 //! The supervisor's process, which the keeper starts as `taskvisor supervisor …`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::fs::Permissions;
 use std::io;
@@ -9,7 +10,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -20,10 +21,10 @@ use tracing::{error, warn};
 
 use super::in_force;
 use super::kept_at::refuse_gone_store;
-use super::{lasting, locks, page::Page, run_files};
+use super::{lasting, locks, page::Page, run_files, seen::Seen};
 use api::{Changed, Gate, Members, Role, Terms};
 use broker::{Broker, Error, Opening};
-use config::{self, Api, Config, Origins, Shown, SocketGroup, Surroundings, private_dir};
+use config::{self, Api, Config, SocketGroup, Surroundings, private_dir};
 use engine::{Ended, Fresh, ReadSettings, RunFiles, Setup, supervise};
 use failure::{Failure, exit};
 use keeper::{self, Sweeper, Swept};
@@ -38,9 +39,10 @@ const SWEEP: Duration = Duration::from_secs(5);
 /// How long the end waits for a reader of the log that has stopped reading.
 pub const LAST_LINES: Duration = Duration::from_secs(1);
 
-/// Serves until a stop is done or the keeper is gone.
+/// Serves until a stop is done or the keeper is gone. `typed` has the flag or variable of each setting that was typed.
 pub fn serve(
     config: Config,
+    typed: BTreeMap<String, String>,
     read_again: impl Fn() -> Result<Config, Failure> + Send + Sync + 'static,
 ) -> Result<ExitCode, Failure> {
     let keeper = keeper::inherited_socket().ok_or_else(|| {
@@ -54,17 +56,18 @@ pub fn serve(
     let gate = config.api.as_ref().map(|api| Gate::new(terms(api)));
     let page = Page::of(&config);
     let (known, own_gate, own_page) = (config.clone(), gate.clone(), page.clone());
-    let in_force = Arc::new(Mutex::new(shown(&config)));
+    let seen = Seen::new(&config, typed);
+    let shown = seen.clone();
     let read_settings: ReadSettings = Arc::new(move || {
         fresh(
             &known,
             read_again().map_err(|failure| failure.in_a_line())?,
             own_gate.as_ref(),
             own_page.clone(),
-            &in_force,
+            &seen,
         )
     });
-    let ended = run(&config, keeper, sweeper, &log, read_settings, gate, page.as_ref());
+    let ended = run(&config, keeper, sweeper, &log, (read_settings, shown), gate, page.as_ref());
     if let Err(failure) = &ended {
         let hint = failure.hint.as_deref();
         error!(hint, "the supervisor ends: {}", failure.in_a_line());
@@ -125,20 +128,20 @@ fn fresh(
     read: Config,
     gate: Option<&Gate>,
     page: Option<Page>,
-    in_force: &Arc<Mutex<Shown>>,
+    seen: &Seen,
 ) -> Result<Fresh, String> {
     match known.needs_restart(&read) {
         Some(key) => Err(format!("{key} is not what it was, and changes with a restart only")),
         None => {
             let kept = in_force::settings();
-            let (now, shown) = (in_force.clone(), shown(&read));
-            let changed = held(&now).differences(&shown).into_iter();
+            let (now, shown) = (seen.clone(), seen.shown(&read));
+            let changed = now.held().differences(&shown).into_iter();
             let changed =
                 changed.map(|(pool, setting, from, to)| Changed { pool, setting, from, to }).collect();
             let (file, text) = read.file.map(|file| (file.name, file.text)).unzip();
             let gate = gate.cloned().zip(read.api.as_ref().map(terms));
             let keep = move || {
-                *held(&now) = shown;
+                *now.held() = shown;
                 if let Some((gate, terms)) = gate {
                     gate.change(terms);
                 }
@@ -151,29 +154,19 @@ fn fresh(
     }
 }
 
-/// All settings with their values, including secret ones: to compare, not to show.
-fn shown(config: &Config) -> Shown {
-    config::show(config, &Origins::of_source(config.file.as_ref()), true)
-}
-
-fn held(shown: &Mutex<Shown>) -> MutexGuard<'_, Shown> {
-    shown.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn run(
     config: &Config,
     keeper: OwnedFd,
     sweeper: Option<Sweeper>,
     log: &OwnLog,
-    read_settings: ReadSettings,
+    (read_settings, seen): (ReadSettings, Seen),
     gate: Option<Gate>,
     page: Option<&Page>,
 ) -> Result<Ended, Failure> {
     keeper::give_back_large_blocks();
     let parent = nix::unistd::getppid();
     refuse_gone_store(config).map_err(Failure::unopened)?;
-    let listener = listen(config)?;
-    let instance = instance(&config.state_dir)?;
+    let (listener, instance) = (listen(config)?, instance(&config.state_dir)?);
     let broker = open_broker(config)?;
     let runtime = runtime()?;
     runtime.block_on(admit(&broker, &instance, &config.state_dir))?;
@@ -211,6 +204,7 @@ fn run(
             job: Arc::new(move |job| files.log_file(job)),
         },
         read_settings,
+        show_settings: Arc::new(move || seen.show()),
         authors,
         keep_changes: in_force::keep_changes(&config.state_dir, broker.complaints()),
         tasks: config.tasks.clone(),

@@ -13,7 +13,7 @@ pub(super) fn show(config: &Config, args: &Args, how: &ConfigShow) -> Result<u8,
         shown = shown.only(name).ok_or_else(|| no_pool(config, name))?;
     }
     match how.json {
-        true => print_json(&shown.to_json())?,
+        true => print_json(&shown.to_document())?,
         false => print(&shown.to_yaml())?,
     }
     Ok(exit::OK)

@@ -1,12 +1,14 @@
 //! Maps the command line to the functions that carry out its commands.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches, Parser};
 
 use super::args::mistyped::explained;
+use super::args::typed::typed;
 use super::args::{Args, Command, ConfigCommand, StartArgs};
 use super::control::{reload, stop};
 use super::settings::{settings, settings_for};
@@ -26,18 +28,25 @@ pub fn main() -> ExitCode {
 pub fn supervisor(args: impl Iterator<Item = OsString>) -> ExitCode {
     // First, as relative paths among the arguments start from this directory.
     start_dir::take_from_environment();
-    let typed: Vec<OsString> = std::iter::once("taskvisor".into()).chain(args).collect();
-    match StartArgs::try_parse_from(&typed) {
-        Ok(args) => ended(supervise(args.into())),
+    let words: Vec<OsString> = std::iter::once("taskvisor".into()).chain(args).collect();
+    match of_start(&words) {
+        Ok((args, typed)) => ended(supervise(args, typed)),
         // `start` has read the same words before, so only somebody who typed `supervisor` sees this.
-        Err(_) => with_args(typed.into_iter(), supervise),
+        Err(_) => with_args(words.into_iter(), |args| supervise(args, BTreeMap::new())),
     }
 }
 
-fn supervise(args: Args) -> Result<ExitCode, Failure> {
+/// Reads the words of `start`, and which settings were typed. The tree of its flags ends here: a supervisor lives long.
+fn of_start(words: &[OsString]) -> Result<(Args, BTreeMap<String, String>), clap::Error> {
+    let mut command = StartArgs::command();
+    let found = command.try_get_matches_from_mut(words)?;
+    Ok((StartArgs::from_arg_matches(&found)?.into(), typed(&command, &found)))
+}
+
+fn supervise(args: Args, typed: BTreeMap<String, String>) -> Result<ExitCode, Failure> {
     let config = settings_for(&args, Purpose::Serve)?;
     // The programs and users of a reload must exist, as for a start, and the users must stay out of our directories.
-    boot::serve(config, move || {
+    boot::serve(config, typed, move || {
         let config = settings_for(&args, Purpose::Start)?;
         keep_users_out(&config)?;
         Ok(config)

@@ -41,10 +41,10 @@ impl Origins {
         Ok(Origins { source: Some(source), written, typed })
     }
 
-    /// For settings that were read before.
-    pub fn of_source(source: Option<&Source>) -> Origins {
+    /// For settings that were read before. `typed` as of [`read`](Origins::read).
+    pub fn of_source(source: Option<&Source>, typed: BTreeMap<String, String>) -> Origins {
         let written = source.and_then(|source| serde_yaml::from_str(&source.text).ok()).unwrap_or_default();
-        Origins { source: source.cloned(), written, typed: BTreeMap::new() }
+        Origins { source: source.cloned(), written, typed }
     }
 
     /// The origin of a setting of a pool, or of the whole supervisor. `env.pass` is the key `pass` below `env`.

@@ -11,10 +11,13 @@ use super::flow::flow;
 use super::made::Made;
 use super::section::Section;
 use super::{Config, File, Origin, Origins, Pool, Row, Setting};
+use model::{ConfigShown, SettingShown};
 
 /// All settings, in the order of the rows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Shown {
+    /// The name of the file, if there is one.
+    file: Option<String>,
     whole: Vec<ShownSetting>,
     /// Pools with their names.
     pools: Vec<(String, Vec<ShownSetting>)>,
@@ -24,7 +27,7 @@ pub struct Shown {
 pub type Difference = (Option<String>, String, String, String);
 
 /// One setting with its value.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct ShownSetting {
     /// Its name, after those of its sections.
     path: Vec<String>,
@@ -38,9 +41,7 @@ struct ShownSetting {
 pub fn show(config: &Config, origins: &Origins, secrets: bool) -> Shown {
     let settings = |pool: Option<usize>, values: Mapping| {
         let mut found = Vec::new();
-        leaves(&mut Vec::new(), values, &mut |path, value| {
-            found.push(setting(origins, pool, path, value, secrets))
-        });
+        leaves(&mut Vec::new(), values, &mut |path, value| found.push(setting(origins, pool, path, value)));
         found
     };
     let pools = config.settings.pools.iter().zip(&config.specs).enumerate().map(|(index, (pool, spec))| {
@@ -54,7 +55,8 @@ pub fn show(config: &Config, origins: &Origins, secrets: bool) -> Shown {
     overlay(&mut values, section(Some(origins.written())));
     put(&mut values, File::ROWS, File::shown(config));
     values.shift_remove("pools");
-    Shown { whole: settings(None, values), pools }
+    let shown = Shown { file: origins.file().map(str::to_owned), whole: settings(None, values), pools };
+    if secrets { shown } else { shown.without_secrets() }
 }
 
 /// The default of each row. The pools are not among them.
@@ -104,21 +106,8 @@ fn leaves(path: &mut Vec<String>, values: Mapping, found: &mut impl FnMut(Vec<St
     }
 }
 
-fn setting(
-    origins: &Origins,
-    pool: Option<usize>,
-    path: Vec<String>,
-    value: Value,
-    secrets: bool,
-) -> ShownSetting {
-    let name = path.join(".");
-    let hidden = may_hold_secrets(&path) && !value.is_null() && !secrets;
-    ShownSetting {
-        origin: origins.of(pool, &name),
-        value: if hidden { Value::Null } else { value },
-        path,
-        hidden,
-    }
+fn setting(origins: &Origins, pool: Option<usize>, path: Vec<String>, value: Value) -> ShownSetting {
+    ShownSetting { origin: origins.of(pool, &path.join(".")), value, path, hidden: false }
 }
 
 /// Whether secrets may stand there: no guess by names finds all of them.
@@ -131,6 +120,18 @@ fn may_hold_secrets(path: &[String]) -> bool {
 }
 
 impl Shown {
+    /// The same, with each secret left out.
+    #[must_use]
+    pub fn without_secrets(mut self) -> Shown {
+        let pools = self.pools.iter_mut().flat_map(|(_, pool)| pool);
+        for setting in self.whole.iter_mut().chain(pools) {
+            if may_hold_secrets(&setting.path) && !setting.value.is_null() {
+                (setting.value, setting.hidden) = (Value::Null, true);
+            }
+        }
+        self
+    }
+
     /// Only the pool of this name; None if it does not exist.
     #[must_use]
     pub fn only(mut self, pool: &str) -> Option<Shown> {
@@ -182,19 +183,24 @@ impl Shown {
         out
     }
 
-    /// The settings as JSON of the schema `taskvisor.config/1`.
-    pub fn to_json(&self) -> serde_json::Value {
-        let all = |settings: &[ShownSetting]| -> BTreeMap<String, serde_json::Value> {
+    /// The settings as a document in JSON.
+    pub fn to_document(&self) -> ConfigShown {
+        let all = |settings: &[ShownSetting]| -> BTreeMap<String, SettingShown> {
             let of = |setting: &ShownSetting| {
-                let from = setting.origin.to_string();
-                let value =
-                    serde_json::json!({ "value": setting.value, "from": from, "hidden": setting.hidden });
-                (setting.path.join("."), value)
+                // A key that is no text does not get this far: the file was refused.
+                let value = serde_json::to_value(&setting.value).unwrap_or_default();
+                let shown = SettingShown { value, from: setting.origin.to_string(), hidden: setting.hidden };
+                (setting.path.join("."), shown)
             };
             settings.iter().map(of).collect()
         };
-        let pools: Vec<_> = self.pools.iter().map(|(_, pool)| all(pool)).collect();
-        serde_json::json!({ "schema": "taskvisor.config/1", "settings": all(&self.whole), "pools": pools })
+        let pools = self.pools.iter().map(|(_, pool)| all(pool)).collect();
+        ConfigShown {
+            schema: ConfigShown::SCHEMA.into(),
+            file: self.file.clone(),
+            settings: all(&self.whole),
+            pools,
+        }
     }
 }
 

@@ -7,11 +7,14 @@ use tokio::task::JoinHandle;
 
 use super::authors::Authors;
 use api::Changed;
-use model::{Change, PoolSettings, PoolStatus, Settings, SpawnSpec};
+use model::{Change, ConfigShown, PoolSettings, PoolStatus, Settings, SpawnSpec};
 use process::Plan;
 
 /// Reads the settings, or says what is wrong with them and where.
 pub type ReadSettings = Arc<dyn Fn() -> Result<Fresh, String> + Send + Sync>;
+
+/// The settings in force, without secrets.
+pub type ShowSettings = Arc<dyn Fn() -> ConfigShown + Send + Sync>;
 
 /// Stores the changes that last, all of them each time, and who made them, so that they outlive this supervisor.
 pub type KeepChanges = Box<dyn Fn(&[(String, Change)], &Authors) -> Kept + Send>;

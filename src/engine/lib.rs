@@ -56,6 +56,7 @@ mod takers;
 mod task_ttls;
 mod telemetry;
 mod tellers;
+mod trees;
 mod unborn;
 mod unconfirmed;
 mod waiting;
@@ -64,7 +65,7 @@ mod worker_calls;
 
 pub use authors::Authors;
 pub use event_loop::Ended;
-pub use fresh::{Fresh, KeepChanges, Kept, ReadSettings};
+pub use fresh::{Fresh, KeepChanges, Kept, ReadSettings, ShowSettings};
 pub use lookout::RunFiles;
 pub use page_seen::PageSeen;
 pub use supervise::{Setup, supervise};

@@ -13,6 +13,7 @@ use super::count_cache::{CountCache, Counted, GLANCE, HANGS};
 use super::course::{SharedSeries, named};
 use super::effects::Effects;
 use super::failing::Failing;
+use super::fresh::ShowSettings;
 use super::host::host;
 use super::judge::{Facts, concerns, judge, of_broker};
 use super::output_places::OutputPlaces;
@@ -26,13 +27,14 @@ use super::scraped::Scraped;
 use super::series;
 use super::served::{self, mark};
 use super::takers::Wanted;
+use super::trees;
 use api::{JobOutput, PauseOrder, Problem, Queued, Reloaded, Service};
 use broker::{Broker, Error, EventBus};
 use model::verb::{Ability, Answer, Before, Get, Verb};
 use model::{
-    Change, Cursor, Filter, Instant, JobCounts, JobId, JobRecord, JobState, Meters, Millis, NewJob, Page,
-    Picture, PoolsNow, PublishedEvent, QueueName, SeriesQuery, SlotStatus, Status, Stop, Subject, TimeSeries,
-    Why,
+    Change, ConfigShown, Cursor, Filter, Instant, JobCounts, JobId, JobRecord, JobState, Meters, Millis,
+    NewJob, Page, Picture, PoolsNow, PublishedEvent, QueueName, SeriesQuery, Status, Stop, Subject,
+    TimeSeries, Why,
 };
 use outbox::Outbox;
 use process::usage;
@@ -68,6 +70,8 @@ pub(super) struct ApiService {
     pub(super) pictures: Pictures,
     /// The page for browsers beside this supervisor.
     pub(super) page: Option<PageSeen>,
+    /// Shows the settings in force.
+    pub(super) show_settings: Option<ShowSettings>,
     /// What metrics ask for beside the loop.
     pub(super) scraped: Scraped,
 }
@@ -86,6 +90,11 @@ impl Service for ApiService {
 
     fn series(&self, query: &SeriesQuery) -> Result<TimeSeries, Problem> {
         Ok(series::answer(query, &self.series.copy(query), Millis(clock::wall_millis())))
+    }
+
+    fn config(&self) -> Result<ConfigShown, Problem> {
+        let show = self.show_settings.as_ref().ok_or_else(gone)?;
+        Ok(show())
     }
 
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem> {
@@ -256,6 +265,7 @@ impl ApiService {
             outbox,
             series: effects.tellers.course.series.clone(),
             page: None,
+            show_settings: None,
             scraped: Scraped::new(effects),
             pictures: Pictures::default(),
             outputs: OutputPlaces::new(effects.logs.outputs(), effects.calls.instance()),
@@ -341,21 +351,8 @@ impl ApiService {
 
     async fn view_with_trees(&self) -> Result<View, Problem> {
         let mut view = self.put_to_loop(Request::View).await?;
-        self.look_up_trees(&mut view).await;
+        trees::look_up(&mut view).await;
         Ok(view)
-    }
-
-    /// Looks up the processes below each slot's. The loop may run between two of them.
-    async fn look_up_trees(&self, view: &mut View) {
-        const AT_A_TIME: usize = 32;
-        let keeper = view.keeper.pid;
-        for pool in &mut view.pools {
-            pool.template.iter_mut().for_each(|slot| look_up_tree(slot, keeper));
-            for some in pool.slots.chunks_mut(AT_A_TIME) {
-                some.iter_mut().for_each(|slot| look_up_tree(slot, keeper));
-                tokio::task::yield_now().await;
-            }
-        }
     }
 
     fn picture(&self, view: View, counted: Counted<Queues>) -> Status {
@@ -391,8 +388,4 @@ impl ApiService {
     fn problem(&self, error: Error) -> Problem {
         hinted(&self.broker, error)
     }
-}
-
-fn look_up_tree(slot: &mut SlotStatus, keeper: i32) {
-    slot.process = slot.process.take().and_then(|leader| usage::tree(leader.pid, keeper));
 }

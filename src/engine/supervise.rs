@@ -19,7 +19,7 @@ use super::count_cache::HANGS;
 use super::effects::{Effects, fact};
 use super::event_loop::{Ended, run};
 use super::failing::Failing;
-use super::fresh::{KeepChanges, ReadSettings, SpawnSpecs};
+use super::fresh::{KeepChanges, ReadSettings, ShowSettings, SpawnSpecs};
 use super::inbox::Inbox;
 use super::lasting::LastingChanges;
 use super::line::Line;
@@ -103,6 +103,8 @@ pub struct Setup {
     pub places: Places,
     /// Reads the settings again.
     pub read_settings: ReadSettings,
+    /// Shows those in force.
+    pub show_settings: ShowSettings,
     /// Who paused which pool, as an earlier supervisor has stored it.
     pub authors: Authors,
     /// Stores people's changes of pools, so that they outlive this supervisor.
@@ -171,7 +173,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     // Before the API listens: what members have left came first.
     spool_taker::start(setup.spool, &setup.broker).await;
     let desk = ApiService::new(&effects, requests, setup.broker_name, tasks, outbox);
-    let desk = ApiService { page: setup.page, ..desk };
+    let desk = ApiService { page: setup.page, show_settings: Some(setup.show_settings), ..desk };
     let ports = Ports { all: setup.port, tasks: setup.task_port };
     let files = (setup.socket, setup.run_files);
     open_doors((setup.listener, setup.members), files, ports, Arc::new(desk), &effects)?;

@@ -4,6 +4,7 @@
 mod word_enum;
 
 mod bytes;
+mod config_shown;
 mod day;
 mod defaults;
 mod duration;
@@ -57,6 +58,7 @@ mod verdict;
 mod why;
 
 pub use bytes::Bytes;
+pub use config_shown::{ConfigShown, SettingShown};
 pub use day::Day;
 pub use duration::{format_duration, parse_duration};
 pub use ends::Ends;

@@ -86,13 +86,15 @@ pub enum Place {
     Workers,
     /// What happened lately.
     Events,
+    /// The settings in force.
+    Config,
     /// Any other page.
     Other,
 }
 
 impl Place {
     /// Those with a link, in order.
-    pub const LINKED: [(Place, &'static str, &'static str); 8] = [
+    pub const LINKED: [(Place, &'static str, &'static str); 9] = [
         (Place::Overview, "/", "Overview"),
         (Place::Jobs, "/jobs", "Jobs"),
         (Place::Failures, "/failures", "Failures"),
@@ -101,6 +103,7 @@ impl Place {
         (Place::Recurring, "/recurring", "Recurring"),
         (Place::Workers, "/workers", "Workers"),
         (Place::Events, "/events", "Events"),
+        (Place::Config, "/config", "Config"),
     ];
 }
 

@@ -32,6 +32,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/workers", get(listed))
         .route("/fleet", get(listed))
         .route("/events", get(listed))
+        .route("/config", get(config))
         .route("/{kind}/{name}", get(named))
         .route("/act", get(acts::ask).post(acts::carry_out))
         .route("/live", get(stream::live))
@@ -108,6 +109,17 @@ async fn failures(
 ) -> Response {
     let fields = Fields::read(query.as_deref().unwrap_or_default());
     let page = pages::failures::page(&app, &visit, &fields).await;
+    answer(&app, &visit, &headers, page)
+}
+
+async fn config(
+    State(app): Shared,
+    Extension(visit): Visitor,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let fields = Fields::read(query.as_deref().unwrap_or_default());
+    let page = pages::config::page(&app, &fields).await;
     answer(&app, &visit, &headers, page)
 }
 

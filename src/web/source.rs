@@ -11,8 +11,8 @@ use api::Client;
 use broker::Broker;
 use model::verb::{Get, Queues, VerbRequest};
 use model::{
-    Change, Cut, Filter, JobCounts, JobId, JobRecord, NewJob, OutputQuery, PoolsNow, QueueCounts, QueueName,
-    SeriesQuery, Status, Subject, TimeSeries, Why,
+    Change, ConfigShown, Cut, Filter, JobCounts, JobId, JobRecord, NewJob, OutputQuery, PoolsNow,
+    QueueCounts, QueueName, SeriesQuery, Status, Subject, TimeSeries, Why,
 };
 
 use crate::trouble::Trouble;
@@ -121,6 +121,11 @@ impl Source {
         query: &OutputQuery,
     ) -> Result<api::Lines<model::OutputLine>, Trouble> {
         soon(self.client()?.logs(id, query)).await
+    }
+
+    /// The settings of the supervisor.
+    pub async fn config(&self) -> Result<ConfigShown, Trouble> {
+        soon(self.client()?.config()).await
     }
 
     /// What happened to jobs over time.

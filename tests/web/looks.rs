@@ -99,6 +99,8 @@ fn pages(hostile: &str, failed: &str, complete: &str, running: &str) -> Vec<Stri
         "/slot/default.1".into(),
         "/fleet".into(),
         "/events".into(),
+        "/config".into(),
+        "/config?show=all".into(),
         "/act?act=recur-edit&name=nightly".into(),
         "/act?act=pool-scale&pool=default".into(),
         format!("/act?act=cancel&job={running}"),

@@ -1,12 +1,15 @@
 //! The page for browsers: a real supervisor, a real Chromium.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by a panic")]
 
+#[path = "../support/http.rs"]
+mod http;
 #[path = "../support/sandbox.rs"]
 mod sandbox;
 
 mod beside;
 mod browser;
 mod charts;
+mod config;
 mod edits;
 mod follows;
 mod gate;

@@ -150,6 +150,14 @@ if TYPE_CHECKING:
         "retries": 'int',
     })
 
+    class ConfigShown(TypedDict):
+        """All settings by their full names, such as log.level."""
+
+        file: NotRequired[Optional[str]]
+        pools: list[dict[str, SettingShown]]
+        schema: str
+        settings: dict[str, SettingShown]
+
     class DeadWorker(TypedDict):
         """A worker that died with several jobs."""
 
@@ -171,6 +179,16 @@ if TYPE_CHECKING:
         job: JobId
         record: NotRequired[Optional[Job]]
         state: NotRequired[Optional[JobState]]
+
+    #: When jobs ended.
+    Ends = TypedDict("Ends", {
+        "canceled": 'list[int]',
+        "complete": 'list[int]',
+        "failed": 'list[int]',
+        "from": 'str',
+        "from_ms": 'int',
+        "step": 'float',
+    })
 
     class Exec(TypedDict):
         """A program with what was captured around it when it was put."""
@@ -229,6 +247,12 @@ if TYPE_CHECKING:
         now_ms: int
         schema: str
         supervisors: list[Member]
+
+    class Flood(TypedDict):
+        """The output of an attempt that prints more than its log keeps."""
+
+        dropped: int
+        printed: int
 
     class Forensics(TypedDict):
         """How an attempt ended."""
@@ -336,6 +360,7 @@ if TYPE_CHECKING:
         ended_at: NotRequired[str]
         ended_at_ms: NotRequired[int]
         ended_in_minute: NotRequired[int]
+        ends: NotRequired[Ends]
         failures: NotRequired[list[FirstFailure]]
         more: NotRequired[bool]
         put_at: NotRequired[str]
@@ -484,6 +509,13 @@ if TYPE_CHECKING:
         "stream": 'NotRequired[Optional[Stream]]',
         "text": 'Bytes',
     })
+
+    class PageStatus(TypedDict):
+        """The page for browsers, a process of its own beside the supervisor."""
+
+        pid: NotRequired[Optional[int]]
+        restarts: NotRequired[int]
+        url: NotRequired[Optional[str]]
 
     class Pause(TypedDict):
         """A pause of a queue or of a pool."""
@@ -710,6 +742,7 @@ if TYPE_CHECKING:
         "class": 'Class',
         "died_before": 'NotRequired[Optional[DeadWorker]]',
         "ending": 'NotRequired[Optional[str]]',
+        "flood": 'NotRequired[Optional[Flood]]',
         "id": 'JobId',
         "progress": 'NotRequired[Optional[Progress]]',
         "ran": 'float',
@@ -722,6 +755,13 @@ if TYPE_CHECKING:
 
         every: NotRequired[dict[str, Any]]
         cron: NotRequired[dict[str, Any]]
+
+    #: A setting with its value.
+    SettingShown = TypedDict("SettingShown", {
+        "from": 'str',
+        "hidden": 'bool',
+        "value": 'Any',
+    })
 
     class SignalSent(TypedDict):
         """A signal we sent, and why."""
@@ -738,6 +778,7 @@ if TYPE_CHECKING:
         generation: int
         jobs: list[RunningJob]
         leaving: NotRequired[Optional[str]]
+        preloaded: NotRequired[list[str]]
         process: NotRequired[Optional[Process]]
         remaining: NotRequired[Optional[float]]
         restarts: int
@@ -764,6 +805,7 @@ if TYPE_CHECKING:
         open: NotRequired[list[str]]
         pid: int
         rss: int
+        stacks: NotRequired[Optional[str]]
         state: str
         syscall: NotRequired[Optional[int]]
         threads: int
@@ -797,6 +839,7 @@ if TYPE_CHECKING:
         supervisor_restarts: int
         uptime: float
         version: str
+        web: NotRequired[Optional[PageStatus]]
 
     class Sum(TypedDict):
         """Sum of durations."""

@@ -42,6 +42,11 @@ class AsyncService(AsyncAsking):
         """The metrics for Prometheus."""
         return await self._text("/metrics")
 
+    async def config(self) -> answers.ConfigShown:
+        """The settings in force, each with its source, without secrets."""
+        found: answers.ConfigShown = await self._ask("GET", path("config"))
+        return found
+
     async def series(self, *, queue: Optional[str] = None, class_name: Optional[str] = None,
                      each: Optional[Literal["queue", "class"]] = None, step: Literal["10s", "1m"] = "10s",
                      since: Union[str, int, None] = None) -> answers.TimeSeries:

@@ -161,7 +161,7 @@ fn shown(text: &str) -> Shown {
 
 #[test]
 fn every_row_is_in_config_show() {
-    let shown = shown("lease: null\n").to_json();
+    let shown = serde_json::to_value(shown("lease: null\n").to_document()).unwrap();
     for (settings, rows) in
         [(&shown["settings"], all(File::ROWS, "")), (&shown["pools"][0], all(Pool::ROWS, ""))]
     {

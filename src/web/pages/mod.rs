@@ -1,6 +1,7 @@
 //! The pages, one a file.
 
 pub mod batches;
+pub mod config;
 pub mod course;
 pub mod events;
 pub mod failures;
