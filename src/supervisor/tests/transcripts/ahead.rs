@@ -81,6 +81,31 @@ fn jobs_fetched_ahead_are_not_released_while_a_fetch_may_bring_later_ones() {
 }
 
 #[test]
+fn job_fetched_ahead_does_not_begin_after_a_pause_in_which_its_lease_may_have_ended() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         0.201 done 1.1 a / settled a
+         0.202 fetched b c
+         0.203 woken
+         100 stopped / done 1.1 b
+         100.1 fetched",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         0.2 > fetch 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1
+         0.2 > settle a complete
+         0.2 > assign 1.1 b
+         0.2 > fetch 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1
+         100 > settle b complete
+         100 > settle c released after 0
+         100.1 > fetch 1.1",
+    );
+}
+
+#[test]
 fn long_jobs_are_not_fetched_ahead() {
     check(
         prefork(1),
