@@ -125,9 +125,10 @@ impl Blow {
     }
 
     /// Whether nothing can be fetched while it lasts, so that nobody may say that all is well. A full Redis refuses
-    /// only new jobs.
+    /// only new jobs; in place of a supervisor that stands still the one answers by which the keeper has replaced it.
     pub fn is_outage(self) -> bool {
-        matches!(self, Blow::Outage(outage) if !matches!(outage, Outage::Unhidden | Outage::Full))
+        let spares = |outage| matches!(outage, Outage::Unhidden | Outage::Full | Outage::SupervisorStopped);
+        matches!(self, Blow::Outage(outage) if !spares(outage))
     }
 }
 
