@@ -11,7 +11,8 @@ use super::{Class, JobRecord, JobState};
 /// failure group or the text of the error. `class:mail.*`, `queue:`, `tag:`, `id:`, `group:`, `error:` and `state:` look
 /// there alone; a `*` is any text, and without one these words are whole but for `error:` and the beginning of `id:`.
 /// `named:` is a word without a field that is looked for in names alone, and not in what a job carries or says: it leaves
-/// out titles and errors. Quotes hold words together. Case does not count.
+/// out titles and errors. Quotes hold words together. Case does not count but in a whole `queue:`, `tag:` or `group:`:
+/// these are names as in the flags of a list, and brokers have indices of names only as they are written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Search {
@@ -79,7 +80,7 @@ impl Search {
 
     /// The whole words of fields for which a broker may have an index, with their fields.
     pub fn whole(&self) -> impl Iterator<Item = (Field, &str)> {
-        let whole = self.terms.iter().filter(|term| !term.word.contains('*'));
+        let whole = self.terms.iter().filter(|term| term.is_whole());
         whole.filter_map(|term| Some((term.field?, term.word.as_str())))
     }
 
@@ -104,6 +105,10 @@ impl Search {
 }
 
 impl Term {
+    fn is_whole(&self) -> bool {
+        !self.word.contains('*')
+    }
+
     fn finds(&self, job: &JobRecord) -> bool {
         let Some(field) = self.field else {
             // Not the state: `failed` would find every failed job, where somebody looks for the word in a message.
@@ -116,6 +121,7 @@ impl Term {
     fn finds_in(&self, field: Field, job: &JobRecord) -> bool {
         let whole = |text: &str| match self.field {
             None | Some(Field::Named) => self.pattern.is_in(text),
+            Some(Field::Queue | Field::Tag | Field::Group) if self.is_whole() => self.word == text,
             Some(_) => self.pattern.is(text),
         };
         match field {
@@ -195,9 +201,9 @@ impl FromStr for Search {
             return Err(format!("a search has {} bytes at most", Search::LONGEST));
         }
         let terms: Vec<Term> = words(text).into_iter().map(term).collect();
-        let wrong = terms.iter().find(|term| {
-            term.field == Some(Field::State) && !term.word.contains('*') && state(&term.word).is_none()
-        });
+        let wrong = terms
+            .iter()
+            .find(|term| term.field == Some(Field::State) && term.is_whole() && state(&term.word).is_none());
         if let Some(term) = wrong {
             let known: Vec<&str> = JobState::ALL.iter().map(|state| state.as_str()).collect();
             return Err(format!("no job can be '{}': the states are {}", term.word, known.join(", ")));
@@ -285,6 +291,8 @@ mod tests {
             "queue:mail",
             "tag:eu",
             "tag:batch:*",
+            "queue:MAI*l tag:EU* group:TIME*",
+            "class:MAIL.SEND state:FAILED EU",
             "id:0199*7",
             "error:refused",
             "error:conn*by",
@@ -302,6 +310,9 @@ mod tests {
             "\"refused connection\"",
             "class:send",
             "class:mail",
+            "queue:Mail",
+            "tag:EU",
+            "group:Timeout",
             "tag:e",
             "queue:eu",
             "error:timeout",

@@ -361,6 +361,8 @@ async fn jobs_are_found_by_words(scene: Scene) {
         ("invoice-1", "invoice-1"),
         ("id:invoice-1", "invoice-1"),
         ("queue:r", "invoice-2"),
+        ("queue:r queue:R*", "invoice-2"),
+        ("queue:r queue:R", ""),
         ("state:failed", "invoice-2"),
         ("state:waiting class:mail.*", "invoice-1"),
         ("nothing", ""),
