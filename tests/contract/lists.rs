@@ -202,7 +202,8 @@ async fn lists_of_any_states_are_complete_and_ordered(scene: Scene) {
 async fn lists_by_id_prefix_are_complete_and_ordered(scene: Scene) {
     // More than a broker looks at in one call.
     let mut known: Vec<String> = (0..6000).map(|n| format!("{}_{:04}", ["a", "ab", "b"][n % 3], n)).collect();
-    scene.put_all(known.iter().map(|id| job(id)).collect()).await.unwrap();
+    let tags = |id: &str| if id == "ab_0007" { vec!["eu".to_owned()] } else { vec![] };
+    scene.put_all(known.iter().map(|id| NewJob { tags: tags(id), ..job(id) }).collect()).await.unwrap();
     scene.cancel("ab_0004".into()).await.unwrap();
     known.sort_by(|one, other| other.cmp(one));
     for begins in ["ab_", "a", "c"] {
@@ -222,6 +223,10 @@ async fn lists_by_id_prefix_are_complete_and_ordered(scene: Scene) {
     let canceled =
         Filter { states: vec![JobState::Canceled], id_prefix: Some("ab_".into()), ..Filter::default() };
     assert_eq!(by_pages(&scene, &canceled).await, ["ab_0004"]);
+    let tagged =
+        |tag: &str| Filter { tag: Some(tag.into()), id_prefix: Some("ab_".into()), ..Filter::default() };
+    assert_eq!(by_pages(&scene, &tagged("eu")).await, ["ab_0007"]);
+    assert!(by_pages(&scene, &tagged("EU")).await.is_empty());
 }
 
 async fn task_counts_follow_state_changes(scene: Scene) {

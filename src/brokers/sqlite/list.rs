@@ -30,7 +30,8 @@ pub(super) fn page(store: &mut Store, filter: &Filter, at: Option<Cursor>) -> Re
          AND (?4 IS NULL OR failure_group = ?4)
          AND (?5 IS NULL OR job.recurring = (SELECT id FROM recurring WHERE name = ?5))
          AND (?8 IS NULL OR coalesce(ended_at, put_at) >= ?8) AND (?9 IS NULL OR coalesce(ended_at, put_at) < ?9)
-         AND (?6 IS NULL OR TRUE) AND (?10 IS NULL OR jid < ?11) AND (NOT ?7 OR EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id))
+         AND (?6 IS NULL OR EXISTS (SELECT 1 FROM tag WHERE tag.tag = ?6 AND tag.job = job.id))
+         AND (?10 IS NULL OR jid < ?11) AND (NOT ?7 OR EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id))
          FROM job CROSS JOIN queue ON queue.id = job.queue
          WHERE job.id IN (SELECT id FROM ({}) ORDER BY {order} DESC LIMIT {ROWS}) ORDER BY job.{order} DESC",
         if filter.whole { i64::MAX } else { SHOWN },
