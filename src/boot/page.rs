@@ -2,7 +2,8 @@
 //!
 //! The supervisor is its parent, and not the keeper. A child of the keeper would be a life, whose end is to be proven before
 //! jobs run again, or a stranger, whom nobody ends. The page is neither: it runs no user's code, and nothing waits for it. It
-//! has no mark of a life, so no proof meets it, and the kernel ends it with its parent, however that dies.
+//! has no mark of a life and is in the supervisor's session, so no proof meets it and no job is said to have left it, and
+//! the kernel ends it with its parent, however that dies.
 
 use std::io::{self, BufRead, BufReader, PipeReader};
 use std::net::SocketAddr;

@@ -7,21 +7,20 @@ use std::io::{self, Write};
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
-use nix::unistd::{getppid, setsid};
+use nix::unistd::getppid;
 
-use super::sys;
+use super::{priority, sys};
 
 /// Has no program that this process starts from now on inherit a descriptor, such as a lock.
 pub fn keep_descriptors() {
     sys::close_on_exec_from(3);
 }
 
-/// Gives up for good what this process does not need to answer browsers: it keeps no capability and gains none, writes to
-/// no file, gets no signal of a terminal, is the first to go when memory is short, and dies with its parent. False if
-/// `parent` is dead already.
+/// Gives up for good what this process does not need to answer browsers: it keeps no capability, no priority and gains
+/// none, writes to no file, is the first to go when memory is short, and dies with its parent. It stays in its parent's
+/// session, which has no terminal: by it the keeper knows that no job has left it. False if `parent` is dead already.
 pub fn live_beside(parent: i32) -> io::Result<bool> {
-    // Refused to who leads a session already: a person who tries it.
-    _ = setsid();
+    priority::lower();
     _ = prctl::set_name(c"tv-web");
     let score = File::options().write(true).open("/proc/self/oom_score_adj");
     _ = score.and_then(|mut score| score.write_all(b"1000"));

@@ -107,6 +107,7 @@ impl Keeper {
             undead: false,
             templates: Templates::default(),
             supervisor: None,
+            supervisors_session: None,
             phase: Phase::Serving,
             ending: None,
             reports: ReportQueue::default(),

@@ -29,6 +29,13 @@ pub(super) fn raise_session() {
     _ = file.and_then(|mut file| file.write_all(NICE.to_string().as_bytes()));
 }
 
+/// Gives up a raised priority for good.
+pub(super) fn lower() {
+    if getpriority_process(None).is_ok_and(|nice| nice < 0) {
+        take_back(0);
+    }
+}
+
 /// Takes back the nice value from before [`raise`].
 pub(super) fn take_back(nice: i32) {
     _ = setpriority_process(None, nice);

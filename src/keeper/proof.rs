@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::cgroup::Cgroups;
-use super::children::{descendants, is_dead};
+use super::children::{descendants, is_dead, session_of};
 use super::life::{End, Life, STUCK_AFTER, State, Wait};
 use super::phase::Phase;
 use super::state::Keeper;
@@ -87,18 +87,25 @@ impl Keeper {
         if let Some(pid) = died.filter(is_leader) {
             return sys::wait_for(pid);
         }
-        if !self.templates.are_awaited() {
-            return sys::reap_one();
-        }
-        // The reply of a child must be read before it is reaped: afterwards another process may get its pid.
-        let pid = sys::next_to_reap()?;
-        if self.is_unknown(pid) {
+        // The reply and the session of a child must be read before it is reaped: afterwards another process may get its pid.
+        let (pid, are_awaited) = (sys::next_to_reap()?, self.templates.are_awaited());
+        if are_awaited && self.is_unknown(pid) {
             self.hear(now);
         }
-        if self.is_unknown(pid) && self.templates.kin(pid) != Kin::None {
-            self.strays.seen_of_no_life(pid);
+        if self.is_unknown(pid) && !self.strays.contains(pid) {
+            let is_kin = are_awaited && self.templates.kin(pid) != Kin::None;
+            if is_kin || self.is_of_the_supervisor(pid) {
+                self.strays.seen_of_no_life(pid);
+            }
         }
         sys::wait_for(pid)
+    }
+
+    /// Whether a dead supervisor has left this child, such as the page for browsers: it is in the supervisor's session,
+    /// which no life can enter. While the supervisor lives, a storm of orphans costs no look at each.
+    fn is_of_the_supervisor(&self, pid: i32) -> bool {
+        let has_ended = self.supervisor.as_ref().is_none_or(|supervisor| sys::has_ended(supervisor.pid));
+        has_ended && self.supervisors_session.is_some_and(|session| session_of(pid) == Some(session))
     }
 
     /// Whether a dead leader cannot be reaped because a process that traces it lives. Its orphans are seen before it is
@@ -283,12 +290,13 @@ impl Keeper {
         Some(unknown)
     }
 
-    /// Kills an unknown child. One that was forked for a life that was given up belongs to no life.
+    /// Kills an unknown child. What the supervisor has left, or was forked for a life that was given up, belongs to no
+    /// life.
     pub(super) fn kill_stray(&mut self, pid: i32) {
         if !self.strays.contains(pid) {
             match self.templates.kin(pid) {
-                Kin::None => self.strays.seen(pid),
-                Kin::Newborn | Kin::GivenUp => self.strays.seen_of_no_life(pid),
+                Kin::None if !self.is_of_the_supervisor(pid) => self.strays.seen(pid),
+                Kin::None | Kin::Newborn | Kin::GivenUp => self.strays.seen_of_no_life(pid),
             }
         }
         _ = sys::kill(pid, libc::SIGKILL);

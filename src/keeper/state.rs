@@ -53,6 +53,8 @@ pub(super) struct Keeper {
     pub undead: bool,
     pub templates: Templates,
     pub supervisor: Option<Supervisor>,
+    /// The session of the latest supervisor, perhaps dead. No life can have started what is in it.
+    pub supervisors_session: Option<i32>,
     pub crashes: Crashes,
     pub phase: Phase,
     /// The order to end, kept because a supervisor may die before it has followed it.

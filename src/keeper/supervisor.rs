@@ -54,6 +54,7 @@ impl Keeper {
             0 => self.launch.become_supervisor(theirs.as_raw_fd()),
             pid => pid,
         };
+        self.supervisors_session = Some(pid);
         self.supervisor = Some(Supervisor {
             pid,
             socket,

@@ -50,12 +50,7 @@ pub(super) unsafe fn fork() -> nix::Result<i32> {
     Errno::result(unsafe { libc::fork() })
 }
 
-/// Reaps one child that has ended, if there is one.
-pub(super) fn reap_one() -> Option<Reaped> {
-    wait(-1, libc::WNOHANG)
-}
-
-/// The next child that [`reap_one`] would reap, which stays a zombie.
+/// A child that has ended, if there is one. It stays a zombie until [`wait_for`] reaps it.
 pub(super) fn next_to_reap() -> Option<i32> {
     peek(libc::P_ALL, 0).filter(|&pid| pid != 0)
 }
@@ -83,15 +78,11 @@ fn peek(whose: libc::idtype_t, id: libc::id_t) -> Option<i32> {
 
 /// Waits for one child of ours to end.
 pub(super) fn wait_for(pid: i32) -> Option<Reaped> {
-    wait(pid, 0)
-}
-
-fn wait(pid: i32, flags: i32) -> Option<Reaped> {
     let mut status = 0;
     // SAFETY: all-zero is a valid rusage; both pointers are to locals that outlive the call.
     let (pid, usage) = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
-        (libc::wait4(pid, &raw mut status, flags, &raw mut usage), usage)
+        (libc::wait4(pid, &raw mut status, 0, &raw mut usage), usage)
     };
     (pid > 0).then(|| Reaped { pid, status: exit_status(status), usage: usage_of(&usage) })
 }

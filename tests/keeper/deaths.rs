@@ -15,6 +15,7 @@ stories! {
     the_fence_kills_while_the_supervisor_is_stopped
     the_fence_waits_once_if_the_keeper_was_stopped_itself
     supervisor_death_kills_its_trees_and_the_next_one_gets_unread_exits
+    what_a_dead_supervisor_leaves_is_killed_and_counts_for_no_life
     keeper_death_kills_its_children
     unkillable_process_is_reported_stuck_and_blocks_no_other_life
     unkillable_process_beside_many_lives_blocks_no_later_one
@@ -260,6 +261,24 @@ fn the_fence_waits_once_if_the_keeper_was_stopped_itself(mut keeper: Keeper) {
     assert!(lives(run.pid), "the supervisor may be about to renew its lease");
     keeper.order(&[Order::KillAt(run.worker, Some(soon()))]);
     assert_eq!(keeper.exited(run.worker).status, KILLED);
+    keeper.shutdown(0);
+}
+
+fn what_a_dead_supervisor_leaves_is_killed_and_counts_for_no_life(mut keeper: Keeper) {
+    let run = keeper.run(worker(1, 1), "echo up; exec sleep 1000");
+    run.line();
+    // The keeper learns of both deaths at once.
+    signal(keeper.pid(), SIGSTOP);
+    signal(run.pid, SIGTERM);
+    keeper.exit_with(support::LEAVES);
+    wait_until("both have ended", SOON, || !lives(run.pid) && !lives(keeper.supervisor));
+    let left = *keeper.children().last().unwrap();
+    assert!(lives(left));
+    signal(keeper.pid(), nix::sys::signal::Signal::SIGCONT);
+    keeper.next_supervisor();
+    let (exit, _) = keeper.left(worker(1, 1));
+    let status = ExitStatus::Signal { signal: libc::SIGTERM, core: false };
+    assert_eq!((exit.status, exit.left_behind, lives(left)), (status, 0, false));
     keeper.shutdown(0);
 }
 

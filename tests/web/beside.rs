@@ -71,10 +71,16 @@ fn start_keeps_the_page_beside_it_starts_it_again_and_ends_with_it() {
     let page = Served::at_url(&told(&sandbox));
     assert_eq!(status(&page.ask("GET", "/", &[&page.enter()], "")), 200);
 
-    // A supervisor that dies takes it along; the next has its own.
+    // A supervisor that dies takes it along, and no job is said to have left it; the next has its own.
+    let job = sandbox.put(&["sleep", "1000"]);
+    wait_until("the job runs", || sandbox.job_processes().iter().any(|seen| seen.comm == "sleep"));
     kill(supervisor as i32, "KILL");
     wait_until("it has ended", || !fs::exists(format!("/proc/{again}")).unwrap());
-    next(&sandbox, again);
+    let (pid, _) = next(&sandbox, again);
+    assert_eq!(sandbox.one("tv-web"), pid);
+    let told = sandbox.ok(&["job", "show", &job]) + &sandbox.ok(&["why", "job", &job]);
+    assert!(!told.contains("left behind"), "{told}");
+    sandbox.ok(&["job", "cancel", "--wait", &job]);
     sandbox.assert_calm();
     sandbox.ok(&["stop"]);
     running.wait();
