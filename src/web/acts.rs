@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use model::verb::{Act, Bulk, Cancel, Discard, Fate, Prioritize, Retry, Track, Untrack};
 use model::{Bytes, Class, JobId, NewJob, Payload};
 
-use crate::answer::answer;
+use crate::answer::{answer, refusal};
 use crate::app::{App, Page, Place, Visit};
 use crate::form::Fields;
 use crate::json::MOST;
@@ -40,7 +40,7 @@ pub async fn ask(
 ) -> Response {
     let fields = Fields::read(query.as_deref().unwrap_or_default());
     let page = question(&app, &visit, &fields).await;
-    answer(&app, &visit, &headers, page)
+    answer(&app, &visit, &headers, page).await
 }
 
 async fn question(app: &App, visit: &Visit, fields: &Fields) -> Result<Page, Trouble> {
@@ -232,10 +232,7 @@ pub async fn carry_out(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let refused = |why: &str| {
-        let trouble = Trouble::new(400, why);
-        answer(&app, &visit, &headers, Err(trouble))
-    };
+    let refused = |why: &str| refusal(&app, &visit, &headers, &Trouble::new(400, why));
     let bytes = match timeout(BODY_TIME, axum::body::to_bytes(body, BODY)).await {
         Ok(Ok(bytes)) => bytes,
         Ok(Err(_)) => return refused("the order is longer than 1 MiB"),

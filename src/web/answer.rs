@@ -1,22 +1,51 @@
 //! Pages on their way out, and what is said where there is none.
 
+use std::time::Duration;
+
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use maud::html;
+use tokio::time::timeout;
 
 use crate::app::{App, Page, Place, Visit};
 use crate::trouble::Trouble;
 use crate::{layout, packed, text};
 
+/// Limit of the wait for the reasons of a trouble, for which the reader has waited before.
+const REASONS: Duration = Duration::from_secs(1);
+
 /// Puts a page into its frame, or the trouble that there is none.
-pub fn answer(app: &App, visit: &Visit, headers: &HeaderMap, page: Result<Page, Trouble>) -> Response {
-    let page = page.unwrap_or_else(|trouble| excuse(&trouble));
+pub async fn answer(app: &App, visit: &Visit, headers: &HeaderMap, page: Result<Page, Trouble>) -> Response {
+    let page = match page {
+        Ok(page) => page,
+        Err(trouble) => excuse(&trouble, &reasons(app, &trouble).await),
+    };
+    framed(app, visit, headers, &page)
+}
+
+/// Says that a request is refused.
+pub fn refusal(app: &App, visit: &Visit, headers: &HeaderMap, trouble: &Trouble) -> Response {
+    framed(app, visit, headers, &excuse(trouble, &[]))
+}
+
+fn framed(app: &App, visit: &Visit, headers: &HeaderMap, page: &Page) -> Response {
     let code = StatusCode::from_u16(page.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    packed::packed(code, headers, &layout::page(app, visit, &page).into_string())
+    packed::packed(code, headers, &layout::page(app, visit, page).into_string())
+}
+
+/// What `status` says is wrong. The supervisor knows of an outage of its broker when a request has waited in vain.
+async fn reasons(app: &App, trouble: &Trouble) -> Vec<String> {
+    if trouble.code < 500 {
+        return Vec::new();
+    }
+    match timeout(REASONS, app.source.status(app.live.changed())).await {
+        Ok(Ok(Some(status))) => status.reasons.clone(),
+        Ok(Ok(None) | Err(_)) | Err(_) => Vec::new(),
+    }
 }
 
 /// A page that says what is wrong. It looks again by itself.
-fn excuse(trouble: &Trouble) -> Page {
+fn excuse(trouble: &Trouble, reasons: &[String]) -> Page {
     let title = match trouble.code {
         404 => "Not found",
         400..500 => "Not possible",
@@ -26,6 +55,7 @@ fn excuse(trouble: &Trouble) -> Page {
     let main = html! {
         h1 { (title) }
         p.fault role="alert" { (text::shown(&trouble.message)) }
+        @if !reasons.is_empty() { ul.reasons { @for reason in reasons { li { (text::shown(reason)) } } } }
         @if let Some(hint) = &trouble.hint { p.hint { (text::shown(hint)) } }
     };
     let every = (trouble.code >= 500).then_some(2);

@@ -70,12 +70,12 @@ async fn below(State(app): Shared, mut request: Request, next: Next) -> Response
 }
 
 async fn nowhere(State(app): Shared, Extension(visit): Visitor, headers: HeaderMap) -> Response {
-    answer(&app, &visit, &headers, Err(Trouble::new(404, "there is no such page")))
+    answer(&app, &visit, &headers, Err(Trouble::new(404, "there is no such page"))).await
 }
 
 async fn overview(State(app): Shared, Extension(visit): Visitor, headers: HeaderMap) -> Response {
     let page = pages::overview::page(&app, &visit).await;
-    answer(&app, &visit, &headers, page)
+    answer(&app, &visit, &headers, page).await
 }
 
 async fn jobs(
@@ -86,7 +86,7 @@ async fn jobs(
 ) -> Response {
     let fields = Fields::read(query.as_deref().unwrap_or_default());
     let page = pages::jobs::page(&app, &visit, &fields).await;
-    answer(&app, &visit, &headers, page)
+    answer(&app, &visit, &headers, page).await
 }
 
 async fn job(
@@ -98,7 +98,7 @@ async fn job(
 ) -> Response {
     let fields = Fields::read(query.as_deref().unwrap_or_default());
     let page = pages::job::page(&app, &visit, &job.into(), &fields).await;
-    answer(&app, &visit, &headers, page)
+    answer(&app, &visit, &headers, page).await
 }
 
 async fn failures(
@@ -109,7 +109,7 @@ async fn failures(
 ) -> Response {
     let fields = Fields::read(query.as_deref().unwrap_or_default());
     let page = pages::failures::page(&app, &visit, &fields).await;
-    answer(&app, &visit, &headers, page)
+    answer(&app, &visit, &headers, page).await
 }
 
 async fn config(
@@ -120,7 +120,7 @@ async fn config(
 ) -> Response {
     let fields = Fields::read(query.as_deref().unwrap_or_default());
     let page = pages::config::page(&app, &fields).await;
-    answer(&app, &visit, &headers, page)
+    answer(&app, &visit, &headers, page).await
 }
 
 /// A page that its path alone names.
@@ -133,7 +133,7 @@ async fn listed(State(app): Shared, Extension(visit): Visitor, headers: HeaderMa
         "/fleet" => pages::fleet::page(&app).await,
         _ => pages::events::page(&app).await,
     };
-    answer(&app, &visit, &headers, page)
+    answer(&app, &visit, &headers, page).await
 }
 
 /// The page of one thing with a name.
@@ -151,5 +151,5 @@ async fn named(
         "slot" => pages::workers::slot(&app, &name).await,
         _ => Err(Trouble::new(404, "there is no such page")),
     };
-    answer(&app, &visit, &headers, page)
+    answer(&app, &visit, &headers, page).await
 }

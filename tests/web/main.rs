@@ -3,9 +3,12 @@
 
 #[path = "../support/http.rs"]
 mod http;
+#[path = "../support/redis.rs"]
+mod redis_server;
 #[path = "../support/sandbox.rs"]
 mod sandbox;
 
+mod away;
 mod beside;
 mod browser;
 mod charts;

@@ -26,7 +26,8 @@ pub async fn page(app: &App, visit: &Visit, id: &JobId, _: &Fields) -> Result<Pa
         Err(trouble) => return Err(trouble),
     };
     let Some(job) = why.job.clone() else {
-        return Err(Trouble::new(404, "the broker does not show this job"));
+        // It may be there: a job that the broker does not have is a 404 above.
+        return Err(Trouble::new(503, "the broker does not show this job now"));
     };
     let now = app.now();
     let has_supervisor = app.source.client().is_ok();

@@ -31,7 +31,7 @@ pub async fn page(app: &App, visit: &Visit) -> Result<Page, Trouble> {
     let empty = Counts::new();
     let queues = queues.unwrap_or(&empty);
     // A broker that cannot tell failures by group has an overview all the same.
-    let groups = app.source.look(Failed::default()).await.unwrap_or_default();
+    let groups = app.source.look(Failed::default()).await;
     let course = course::section(app, visit, SeriesQuery::default()).await;
     let main = html! {
         h1.hidden { "Overview" }
@@ -49,7 +49,11 @@ pub async fn page(app: &App, visit: &Visit) -> Result<Page, Trouble> {
             }
             section aria-labelledby="h-failures" {
                 h2 #h-failures { a href=(app.link("/failures")) { "Failures" } }
-                @if groups.is_empty() { (nothing("Nothing has failed.")) } @else { (failures::brief(app, &groups, now)) }
+                @match &groups {
+                    Ok(groups) if groups.is_empty() => (nothing("Nothing has failed.")),
+                    Ok(groups) => (failures::brief(app, groups, now)),
+                    Err(trouble) => p.empty { "Not known: " (text::shown(&trouble.message)) },
+                }
             }
         }
     };

@@ -1,0 +1,78 @@
+//! The pages while the Redis of the supervisor is away.
+
+use std::time::{Duration, Instant};
+
+use crate::page::{Served, status};
+use crate::redis_server::RedisServer;
+use crate::sandbox::{Sandbox, Setting, kill, wait_until};
+
+/// The page waits five seconds for an answer and one for the reasons; the rest is for a busy machine.
+const BOUND: Duration = Duration::from_secs(12);
+
+/// Each kind of page that a reader may be on.
+fn paths(job: &str) -> Vec<String> {
+    let listed =
+        ["", "jobs", "failures", "queues", "batches", "recurring", "workers", "fleet", "events", "config"];
+    let named = ["queue/default", "batch/letters", "recurring/nightly", "pool/default", "slot/default.1"];
+    let all = listed.iter().chain(&named).map(|path| format!("/{path}"));
+    all.chain([format!("/job/{job}"), format!("/act?act=cancel&job={job}")]).collect()
+}
+
+/// All pages at a time, each with how long it took.
+fn asked(page: &Served, cookie: &str, paths: &[String]) -> Vec<(String, String, Duration)> {
+    std::thread::scope(|scope| {
+        let ask = |path: &String| {
+            let (path, begun) = (path.clone(), Instant::now());
+            scope.spawn(move || (page.ask("GET", &path, &[cookie], ""), begun.elapsed(), path))
+        };
+        let asking: Vec<_> = paths.iter().map(ask).collect();
+        asking
+            .into_iter()
+            .map(|one| one.join().unwrap())
+            .map(|(said, took, path)| (path, said, took))
+            .collect()
+    })
+}
+
+/// Takes the Redis away and asks for every page.
+fn holds(leave: impl FnOnce(RedisServer) -> Option<RedisServer>) {
+    let redis = RedisServer::start();
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&["-b", &redis.url(), "--retries", "0"]);
+    sandbox.ok(&["recur", "put", "nightly", "--cron", "0 3 * * *", "--", "true"]);
+    sandbox.ok(&["put", "--batch", "letters", "--", "false"]);
+    let job = sandbox.put(&["false"]);
+    wait_until("it has failed", || sandbox.state(&job) == "failed");
+    let page = Served::start(&sandbox, &[]);
+    let (cookie, paths) = (page.enter(), paths(&job));
+    for (path, said, _) in asked(&page, &cookie, &paths) {
+        assert_eq!(status(&said), 200, "before: {path}: {said}");
+    }
+    let left = leave(redis);
+    wait_until("status names it", || sandbox.reasons().contains("broker: cannot"));
+    for (path, said, took) in asked(&page, &cookie, &paths) {
+        assert!(took < BOUND, "{path} took {took:?}");
+        // What the supervisor knows by itself is shown as ever; the overview has the reasons in any case.
+        if status(&said) != 200 || path == "/" {
+            assert!(said.contains("<bdi>broker: cannot"), "{path}: {said}");
+        }
+        assert!(!said.contains("Nothing has failed."), "{path} does not know: {said}");
+    }
+    drop(left);
+}
+
+#[test]
+fn each_page_names_the_outage_of_a_redis_that_has_ended() {
+    holds(|redis| {
+        drop(redis);
+        None
+    });
+}
+
+#[test]
+fn each_page_names_the_outage_of_a_redis_that_stands_still() {
+    holds(|redis| {
+        kill(redis.pid() as i32, "STOP");
+        Some(redis)
+    });
+}
