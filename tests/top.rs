@@ -1,6 +1,8 @@
 //! The live screen in a real terminal, tmux: what it shows, what its keys do, and that the terminal is sane afterwards.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+#[path = "support/redis.rs"]
+mod redis_server;
 #[path = "support/sandbox.rs"]
 mod sandbox;
 
@@ -9,6 +11,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Output};
 
+use redis_server::RedisServer;
 use sandbox::{Sandbox, Setting, is_root, kill, missing, wait_until};
 
 /// After so many looks the screen is printed, for the one who wonders why the test fails.
@@ -288,6 +291,39 @@ fn without_a_supervisor_it_shows_what_the_store_knows() {
     screen.types("Y");
     screen.shows("default paused");
     screen.shows("paused by uid");
+    screen.types("q");
+    assert_eq!(screen.is_sane(), "0");
+}
+
+#[test]
+fn over_a_broker_without_a_supervisor_its_jobs_are_seen_and_canceled_and_an_outage_is_told() {
+    let (sandbox, server) = (sandbox(), RedisServer::start());
+    let (port, url) = (server.port, server.url());
+    let put = || sandbox.ok(&["--broker", &url, "put", "--", "sleep", "1000"]).trim().to_owned();
+    let jid = put();
+    let Some(screen) = Screen::open(&sandbox, (140, 30), &["--broker", &url, "top"]) else { return };
+    screen.shows("no supervisor runs");
+    screen.types("3");
+    screen.shows("waiting default");
+    screen.types("C");
+    screen.shows("1 job? Y/n");
+    screen.types("Y");
+    screen.shows("1 job canceled");
+    assert!(sandbox.ok(&["--broker", &url, "job", "show", &jid]).contains("canceled"));
+    screen.types("2");
+    screen.shows("queue default");
+    screen.types("P");
+    screen.shows("taskvisor queue pause default 1 queue?");
+    screen.types("Y");
+    screen.shows("paused by uid");
+    drop(server);
+    screen.shows("not reached");
+    let _again = RedisServer::start_at(port, &[]).unwrap();
+    put();
+    wait_until("the job of the new server is shown", || {
+        let text = screen.text();
+        text.contains("default") && !text.contains("not reached") && !text.contains("paused by uid")
+    });
     screen.types("q");
     assert_eq!(screen.is_sane(), "0");
 }

@@ -78,7 +78,11 @@ impl Desk {
             Access::Store(_) => (None, self.config.broker.to_string()),
             Access::Spool(spool) => return Err(puts_only(spool)),
         };
-        let list = list(&access, want).await.map_err(|failure| failure.in_a_line());
+        let list = match list(&access, want).await {
+            // Nothing else is asked of a store.
+            Err(failure) if status.is_none() && failure.code == exit::UNAVAILABLE => return Err(failure),
+            list => list.map_err(|failure| failure.in_a_line()),
+        };
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status.clone().map(Arc::new);
         let waits = match access.as_ref() {
             Access::Api(api, _) => self.waits(api).await,
