@@ -88,6 +88,21 @@ async fn job_that_came_and_ended_while_the_disk_refused_is_in_the_history() {
 }
 
 #[tokio::test]
+async fn delivery_that_went_back_while_the_disk_refused_is_no_attempt() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { busy_timeout: Duration::from_millis(1), ..Options::default() };
+    let ledger = Ledger::open_in(dir.path(), options).unwrap();
+    let other = locked(&dir.path().join("ledger.db"));
+    ledger.gave_back(vec![("a".into(), 1)]).await;
+    other.execute_batch("ROLLBACK").unwrap();
+    let lease = Lease { job: "a".into(), fence: Fence(1), expires_at: clock::now() + LEASE };
+    let delivery = Delivery { handle: "handle".into(), ..Delivery::of(job(), lease, 2) };
+    let adopted = ledger.adopt(&request(), vec![(delivery, worker())]).await;
+    let [Adopted::Runs(fetched)] = &adopted[..] else { panic!("it does not run: {adopted:?}") };
+    assert_eq!(fetched.job.attempt, 1);
+}
+
+#[tokio::test]
 async fn write_that_fails_for_a_damaged_row_holds_up_no_other() {
     let dir = tempfile::tempdir().unwrap();
     let ledger = Ledger::open(dir.path(), true).unwrap();

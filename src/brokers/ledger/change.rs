@@ -15,6 +15,8 @@ pub(super) enum Write {
     Lost(Vec<(JobId, Fence, Count)>),
     /// Jobs that ended elsewhere.
     Learn(Vec<(JobId, Elsewhere)>),
+    /// Deliveries that were no attempts, each with its number.
+    GaveBack(Vec<(JobId, u32)>),
     /// The jobs of an instance wait again, apart from these.
     Recover(Instance, Vec<(JobId, Fence)>),
 }
@@ -27,6 +29,7 @@ impl Write {
             Write::Ends(..) => "failed to write ends of jobs into the ledger",
             Write::Lost(_) => "failed to write into the ledger which leases are lost",
             Write::Learn(_) => "failed to write into the ledger what ended elsewhere",
+            Write::GaveBack(_) => "failed to write into the ledger what went back",
             Write::Recover(..) => "failed to write into the ledger what waits again",
         }
     }
@@ -41,6 +44,7 @@ impl Write {
             Write::Ends(ends, messages) => ends.iter().map(end_bytes).sum::<usize>() + EACH * messages.len(),
             Write::Lost(leases) => EACH * leases.len(),
             Write::Learn(ended) => ended.iter().map(|(_, how)| EACH + elsewhere_bytes(how)).sum(),
+            Write::GaveBack(jobs) => EACH * jobs.len(),
             Write::Recover(_, keep) => EACH * keep.len(),
         }
     }
@@ -52,6 +56,7 @@ impl Write {
             Write::Ends(ends, messages) => drop(store.note_ends(ends, messages).await?),
             Write::Lost(leases) => store.lost(leases).await?,
             Write::Learn(ended) => store.learn(ended).await?,
+            Write::GaveBack(jobs) => store.gave_back(jobs).await?,
             Write::Recover(instance, keep) => drop(store.recover(instance, keep).await?),
         }
         Ok(Vec::new())

@@ -103,13 +103,10 @@ impl Ledger {
         }
     }
 
-    /// Records that deliveries were no attempts: these went back before they ran. For a broker that counts them.
-    pub async fn gave_back(&self, jobs: Vec<JobId>) {
-        let noted = self.soon("failed to write into the ledger what went back", async {
-            self.prepare().await;
-            self.store.gave_back(jobs).await
-        });
-        noted.await;
+    /// Records that deliveries were no attempts, each with its number: these went back before they ran. For a broker that
+    /// counts them.
+    pub async fn gave_back(&self, jobs: Vec<(JobId, u32)>) {
+        self.write(Write::GaveBack(jobs)).await;
     }
 
     /// Records that a receive from a queue is open; None = it was answered. False = it is not recorded.

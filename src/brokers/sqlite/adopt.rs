@@ -33,11 +33,17 @@ const DELIVERIES: &str = "DROP TABLE IF EXISTS handle;
     counted INTEGER NOT NULL, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS ended_message (id TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID";
 
+/// The number of the latest delivery that `counted` knows of, so that none goes back twice. Earlier ledgers lack it.
+const LATEST: &str = "ALTER TABLE delivery ADD COLUMN latest INTEGER NOT NULL DEFAULT 0";
+
 impl Sqlite {
     /// Makes the store a ledger, by more tables.
     pub async fn keep_deliveries(&self) -> Result<(), Error> {
         self.run(Kind::Lease, |store| {
             store.conn.execute_batch(DELIVERIES)?;
+            if !store.conn.column_exists(None, "delivery", "latest")? {
+                store.conn.execute_batch(LATEST)?;
+            }
             store.conn.execute_batch(RECEIVES)?;
             store.is_ledger = true;
             Ok(())
@@ -45,17 +51,17 @@ impl Sqlite {
         .await
     }
 
-    /// Records that a delivery of each of these jobs was no attempt: it went back before it ran.
-    pub async fn gave_back(&self, jobs: Vec<JobId>) -> Result<(), Error> {
+    /// Records that deliveries of jobs, each with its number, were no attempts: they went back before they ran.
+    pub async fn gave_back(&self, jobs: Vec<(JobId, u32)>) -> Result<(), Error> {
         self.run(Kind::Note, move |store| {
             let now = store.time();
             let mut statement = store.conn.prepare_cached(
-                "INSERT INTO delivery (jid, fence, handle, counted, at)
-                 VALUES (?1, 0, '', coalesce((SELECT attempt FROM job WHERE jid = ?1), 0) + 1, ?2)
-                 ON CONFLICT DO UPDATE SET counted = counted + 1",
+                "INSERT INTO delivery (jid, fence, handle, counted, at, latest)
+                 VALUES (?1, 0, '', coalesce((SELECT attempt FROM job WHERE jid = ?1), 0) + 1, ?2, ?3)
+                 ON CONFLICT DO UPDATE SET counted = counted + 1, latest = ?3 WHERE latest < ?3",
             )?;
-            for job in &jobs {
-                statement.execute(params![job.as_str(), now])?;
+            for (job, number) in &jobs {
+                statement.execute(params![job.as_str(), now, number])?;
             }
             Ok(())
         })
@@ -258,7 +264,8 @@ fn keep(store: &Store, delivery: &Delivery, now: i64) -> Result<(), Trouble> {
     let Delivery { lease: Lease { job, fence, .. }, attempt, handle, .. } = delivery;
     if !handle.is_empty() {
         let mut statement = store.conn.prepare_cached(
-            "INSERT OR REPLACE INTO delivery (jid, fence, handle, counted, at) VALUES (?1, ?2, ?3, ?4, ?5)",
+            "INSERT OR REPLACE INTO delivery (jid, fence, handle, counted, at, latest)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?4)",
         )?;
         statement.execute(params![job.as_str(), fence.0, handle, attempt, now])?;
     }

@@ -21,7 +21,7 @@ use super::fault::Fault;
 use super::redrive::Redrive;
 use super::silence::Silence;
 use common::lock;
-use model::{Instant, Millis};
+use model::{Instant, JobId, Millis};
 
 /// The attribute of a message that names its job.
 pub(super) const JOB: &str = "taskvisor-job";
@@ -41,6 +41,13 @@ pub(super) struct Message {
     pub group: Option<String>,
     /// When it was sent.
     pub sent: Option<Millis>,
+}
+
+impl Message {
+    /// Its job and the number of this delivery.
+    pub fn delivery(&self) -> (JobId, u32) {
+        (self.job.as_str().into(), self.received)
+    }
 }
 
 /// A message to be sent.

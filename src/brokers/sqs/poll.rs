@@ -214,7 +214,7 @@ fn read(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>,
         if shared.held.is_double(&message, until) {
             let shared = shared.clone();
             // This delivery is no attempt.
-            tokio::spawn(async move { shared.ledger.gave_back(vec![message.job.as_str().into()]).await });
+            tokio::spawn(async move { shared.ledger.gave_back(vec![message.delivery()]).await });
             continue;
         }
         match shared.bodies.read(&source.name, &message) {
@@ -242,7 +242,7 @@ fn read(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>,
 /// Leaves a message where it is: as long as the key has opened none of its queue, the key may be wrong, and not the
 /// message. It comes again in a while, and counts no attempt.
 async fn leave(shared: Arc<Shared>, source: Arc<SourceQueue>, message: Message, until: Instant) {
-    shared.ledger.gave_back(vec![message.job.as_str().into()]).await;
+    shared.ledger.gave_back(vec![message.delivery()]).await;
     source.queue.hide(&message.handle, UNOPENED, until).await.ok();
 }
 

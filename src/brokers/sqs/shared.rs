@@ -163,7 +163,7 @@ impl Shared {
             if all.is_empty() {
                 return;
             }
-            let jobs = all.iter().map(|one| one.message.job.as_str().into()).collect();
+            let jobs = all.iter().map(|one| one.message.delivery()).collect();
             shared.ledger.gave_back(jobs).await;
             let hides = all.into_iter().map(|one| {
                 let time = if one.is_unwanted { unwanted(one.message.received) } else { Duration::ZERO };

@@ -25,7 +25,7 @@ fn attempt(adopted: Adopted) -> u32 {
 async fn deliveries_that_were_no_attempts_do_not_count_even_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let ledger = || Ledger::open(directory.path(), true).unwrap();
-    ledger().gave_back(vec!["a".into()]).await;
+    ledger().gave_back(vec![("a".into(), 1)]).await;
     assert_eq!(attempt(delivered(&ledger(), 2).await), 1, "the first one went back");
     ledger().recover("me".into(), Vec::new()).await;
     let next = ledger();
@@ -33,9 +33,26 @@ async fn deliveries_that_were_no_attempts_do_not_count_even_after_a_restart() {
     let lease = Lease { job: "a".into(), fence: Fence(3), expires_at: Instant(0) };
     let waits = [Settling::Settled(JobState::Waiting)];
     next.settle(vec![settlement(&lease, retry_after(Duration::ZERO))], &waits).await;
-    next.gave_back(vec!["a".into()]).await;
+    next.gave_back(vec![("a".into(), 4)]).await;
     assert_eq!(attempt(delivered(&ledger(), 5).await), 2, "one was an attempt");
     assert_eq!(attempt(delivered(&ledger(), 7).await), 3, "another host has run it meanwhile");
+}
+
+#[tokio::test]
+async fn delivery_that_went_back_is_counted_once_also_in_a_ledger_of_an_earlier_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let ledger = || Ledger::open(directory.path(), true).unwrap();
+    assert_eq!(attempt(delivered(&ledger(), 1).await), 1);
+    let earlier = rusqlite::Connection::open(directory.path().join("ledger.db")).unwrap();
+    earlier.execute_batch("ALTER TABLE delivery DROP COLUMN latest").unwrap();
+    let next = ledger();
+    for number in [2, 2, 3, 3] {
+        next.gave_back(vec![("a".into(), number)]).await;
+    }
+    // What this instance had before is given up, unspent.
+    assert_eq!(attempt(delivered(&next, 5).await), 2, "another host has run it meanwhile");
+    next.gave_back(vec![("a".into(), 3)]).await;
+    assert_eq!(attempt(delivered(&next, 7).await), 3, "and again");
 }
 
 #[tokio::test]
