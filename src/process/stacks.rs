@@ -4,7 +4,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -25,13 +25,15 @@ const KEPT: usize = 4 << 10;
 const READ: usize = 64 << 10;
 /// Bytes of earlier answers from which on the file is emptied: it counts as memory of the worker.
 const ENOUGH: u64 = 256 << 10;
-/// How often the file is looked at.
+/// How often the file is looked at: nothing tells that such a file was written.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Part of the time there is for which an answer must not have grown to be whole.
 const QUIET: u32 = 50;
 
 /// Files whose processes are being asked, by inode.
 static ASKED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+/// One of them is free again.
+static FREED: Condvar = Condvar::new();
 
 /// The stacks of a process, the thread that was interrupted first; None if nobody answers there before `until`.
 pub(super) fn ask(pid: i32, state: &str, until: Instant) -> Option<String> {
@@ -67,24 +69,23 @@ struct Turn(u64);
 
 impl Turn {
     fn wait(file: u64, until: Instant) -> Option<Turn> {
-        loop {
-            let mut asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
-            if !asked.contains(&file) {
-                asked.push(file);
-                return Some(Turn(file));
-            }
-            drop(asked);
-            if clock::now() >= until {
+        let mut asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
+        while asked.contains(&file) {
+            let now = clock::now();
+            if now >= until {
                 return None;
             }
-            thread::sleep(PAUSE);
+            asked = FREED.wait_timeout(asked, until.since(now)).unwrap_or_else(PoisonError::into_inner).0;
         }
+        asked.push(file);
+        Some(Turn(file))
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
         ASKED.lock().unwrap_or_else(PoisonError::into_inner).retain(|file| *file != self.0);
+        FREED.notify_all();
     }
 }
 
