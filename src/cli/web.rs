@@ -49,7 +49,7 @@ pub async fn web(config: &Config, args: Web) -> Result<u8, Failure> {
         },
     };
     let page = ::web::Web::new(settings, source, Box::new(Ours(Look::of_stdout(false))))?;
-    // Before the address is told: whoever has read it may send a signal.
+    // The handlers stand before the address is printed: an earlier signal would end the page.
     let mut hangup = signal(SignalKind::hangup())?;
     let (mut end, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     print(&format!("{}\n", page.url))?;

@@ -32,7 +32,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/workers", get(listed))
         .route("/fleet", get(listed))
         .route("/events", get(listed))
-        .route("/config", get(config))
+        .route("/config", get(listed))
         .route("/{kind}/{name}", get(named))
         .route("/act", get(acts::ask).post(acts::carry_out))
         .route("/live", get(stream::live))
@@ -112,18 +112,7 @@ async fn failures(
     answer(&app, &visit, &headers, page).await
 }
 
-async fn config(
-    State(app): Shared,
-    Extension(visit): Visitor,
-    headers: HeaderMap,
-    RawQuery(query): RawQuery,
-) -> Response {
-    let fields = Fields::read(query.as_deref().unwrap_or_default());
-    let page = pages::config::page(&app, &fields).await;
-    answer(&app, &visit, &headers, page).await
-}
-
-/// A page that its path alone names.
+/// A page of which there is one.
 async fn listed(State(app): Shared, Extension(visit): Visitor, headers: HeaderMap, uri: Uri) -> Response {
     let page = match uri.path() {
         "/queues" => pages::queues::page(&app).await,
@@ -131,6 +120,7 @@ async fn listed(State(app): Shared, Extension(visit): Visitor, headers: HeaderMa
         "/recurring" => pages::recurring::page(&app).await,
         "/workers" => pages::workers::page(&app, &visit).await,
         "/fleet" => pages::fleet::page(&app).await,
+        "/config" => pages::config::page(&app, &Fields::read(uri.query().unwrap_or_default())).await,
         _ => pages::events::page(&app).await,
     };
     answer(&app, &visit, &headers, page).await

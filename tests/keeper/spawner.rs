@@ -275,7 +275,8 @@ const STEPS: [&str; 9] =
     ["sendto", "setsid", "prctl", "dup3", "close_range", "rt_sigprocmask", "umask", "chdir", "execve"];
 
 /// Has calls of that name in a process and what it forks end as strace's `inject` says. None where that cannot be done.
-/// The attachment itself may have the process begin such a call anew: then the process, and strace, may have ended already.
+/// To attach interrupts a call, and the process begins it again. If that is such a call, the process and strace may have
+/// ended before this returns.
 pub fn inject(pid: i32, call: &str, how: &str) -> Option<std::process::Child> {
     let mut strace = std::process::Command::new("strace");
     strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("inject={call}:{how}")]);

@@ -41,7 +41,7 @@ fn of_process(pid: i32, file: &str, name: &str) -> String {
 #[test]
 fn start_keeps_the_page_beside_it_starts_it_again_and_ends_with_it() {
     let sandbox = Sandbox::new(Setting::Root);
-    // The key is told only to a log that no other user may read.
+    // The page prints its key only into a log that other users cannot read.
     let mut running = sandbox.start_with(&["-w", "2", "--web"], |_| {
         fs::set_permissions(sandbox.path("stderr"), fs::Permissions::from_mode(0o600)).unwrap();
     });
