@@ -46,16 +46,25 @@ impl EventLog {
     pub(super) fn line(&mut self, now: Instant, fact: &Fact, row: &Row<'_>) -> Option<Line> {
         match fact {
             Fact::Job(at, OfJob::Verdict(fence, _)) => {
-                let line = self.shown(row)?;
+                let Some(line) = self.shown(row) else {
+                    // A cancel replaces a verdict that the broker has not confirmed, and its line, too.
+                    self.ends.retain(|(job, of), _| (job, of) != (&at.job, fence));
+                    return None;
+                };
                 self.ends.insert((at.job.clone(), *fence), (row.flood, line));
                 None
             }
+            // The level of most logs leaves most ends out, and then no key is made.
             Fact::Job(at, OfJob::Settled { fence, accepted }) if !self.ends.is_empty() => {
                 let (kind, line) = self.ends.remove(&(at.job.clone(), *fence))?;
                 // If another supervisor has the job, the verdict was refused.
                 accepted.then(|| self.pass(now, kind, line)).flatten()
             }
             Fact::Worker(..) | Fact::Job(..) | Fact::Pool(..) | Fact::Service(_) => {
+                if let Fact::Job(at, OfJob::LeaseLost(_)) = fact {
+                    // Its verdict is not sent again, so no answer would remove the line.
+                    self.ends.retain(|(job, _), _| *job != at.job);
+                }
                 let line = self.shown(row)?;
                 self.pass(now, row.flood, line)
             }
@@ -108,6 +117,22 @@ mod tests {
         assert_eq!(settled("a", true), None);
         assert_eq!(settled("b", true).as_deref(), Some("a job has failed for good: crashed: it died"));
         assert_eq!(settled("c", false), None, "another supervisor has it");
+        assert!(log.ends.is_empty());
+    }
+
+    #[test]
+    fn end_that_is_replaced_or_lost_before_the_broker_confirms_it_is_not_logged_nor_kept() {
+        let mut log = EventLog::new(Level::INFO);
+        let fence = Fence(1);
+        for job in ["a", "b"] {
+            let failed = OfJob::Verdict(fence, Ending::Fail("exit 1".into()));
+            assert_eq!(said(&mut log, &of_job(job, failed)), None);
+        }
+        assert_eq!(said(&mut log, &of_job("a", OfJob::Verdict(fence, Ending::Canceled))), None);
+        let settled = OfJob::Settled { fence, accepted: true };
+        assert_eq!(said(&mut log, &of_job("a", settled)), None, "it was canceled");
+        let lost = said(&mut log, &of_job("b", OfJob::LeaseLost("lock lost")));
+        assert!(lost.is_some_and(|line| line.contains("is lost")));
         assert!(log.ends.is_empty());
     }
 
