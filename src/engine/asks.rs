@@ -41,6 +41,7 @@ impl Asks {
             }
             Ask::Quit => {
                 self.quits += 1;
+                // SIGQUIT begins where a second SIGINT stands.
                 (Event::Stop(stage(self.quits + 1)), "SIGQUIT")
             }
             Ask::Hangup => return Wish::Reload,

@@ -42,6 +42,7 @@ impl Attempts {
                 self.0.remove(&(at.job.clone(), *fence)).map(|attempt| attempt.ran(now)).map(over);
             }
             Fact::Worker(worker, OfWorker::Exited { .. }) => {
+                // A worker that died has not reported the ends of its jobs.
                 let its = self.0.extract_if(|_, attempt| attempt.worker.as_ref() == Some(worker));
                 its.for_each(|(_, attempt)| over(attempt.ran(now)));
             }

@@ -108,6 +108,7 @@ pub(super) async fn settle(
     for settlements in batches(&broker, settlements) {
         let asked: Vec<(JobId, Fence)> = settlements.iter().map(|one| (one.job.clone(), one.fence)).collect();
         let answers = broker.settle(settlements).await;
+        // Perhaps it was done. Each verdict can be sent again, as only one counts under its fence.
         let answers = answers.unwrap_or_else(|error| vec![Settling::Failed(error); asked.len()]);
         // A settlement without an answer failed, and is sent again.
         let unanswered = || Settling::Failed(Error::Failed("no answer".into()));
@@ -165,11 +166,13 @@ pub(super) async fn ask_waiting(
     queues: Vec<QueueName>,
 ) {
     let waits =
+        // A paused queue hands out no jobs.
         |counts: &QueueCounts| counts.paused.is_none() && counts.jobs.contains_key(&JobState::Waiting);
     let counts = broker.counts().await;
     broker.complaints().note(COUNTING, &counts, clock::now());
     let waiting = match counts {
         Ok(counts) => queues.iter().filter_map(|queue| counts.get(queue)).any(waits),
+        // More workers would not help a broker that does not answer.
         Err(_) => false,
     };
     events.send(Event::Waiting(pool, waiting)).await.ok();

@@ -71,7 +71,7 @@ fn run(dirs: &[PathBuf], mut bell: Bell, mut known: Places, mut before: Picture,
     loop {
         if bell.wait(|| places(dirs) != known) {
             bell.renew();
-            // Its files may still be copied: this look has the kernel tell when they are.
+            // Files may still come into the new directory: this look watches it, so that `settle` sees the last.
             look(dirs, &LIMITS, &mut bell);
         }
         bell.settle();
@@ -82,7 +82,7 @@ fn run(dirs: &[PathBuf], mut bell: Bell, mut known: Places, mut before: Picture,
         let mut now = look(dirs, &LIMITS, &mut bell);
         keep_away(dirs, &before, &mut now);
         if let Some(changed) = changed(&before, &now) {
-            let (answer, _) = oneshot::channel();
+            let (answer, _) = oneshot::channel(); // The log has the outcome.
             let (how, by) = (PauseOrder::default(), format!("--watch, as {changed} changed"));
             let order = Request::Change { pool: None, change: Change::Recycle, how, by, answer };
             if requests.blocking_send(order).is_err() {
@@ -251,6 +251,7 @@ impl Bell {
     fn settle(&self) {
         let end = clock::now() + LONGEST;
         loop {
+            // One read gives what its buffer holds. What is left would ring again at once.
             while self
                 .inotify
                 .as_ref()

@@ -83,15 +83,18 @@ impl<T: Clone + Default + Send + 'static> CountCache<T> {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept<T>> {
+        // A panic leaves nothing half done here: each change is one assignment.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T: Clone + Default> Kept<T> {
     fn take_in(&mut self, answer: Result<T, String>) {
+        // Any answer shows that the broker is back, also to those who still wait for theirs.
         self.unanswered = None;
         match answer {
             Ok(counts) => (self.latest, self.error) = (Some((Instant::now(), counts)), None),
+            // The last counts stay: a reader sees their age beside the error.
             Err(error) => self.error = Some(error),
         }
     }

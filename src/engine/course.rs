@@ -136,6 +136,7 @@ impl Course {
 /// What ended an attempt that did not end by itself: a limit, a signal, or a want of memory.
 fn kill(settlement: &Settlement) -> Option<&'static str> {
     let left = settlement.forensics.as_ref()?;
+    // The reason of a signal is a text: these are the names of `Excess`.
     let by_limit = left.signals.iter().find_map(|sent| match sent.why.as_str() {
         "memory limit" => Some("memory"),
         "time limit" => Some("time"),

@@ -7,6 +7,7 @@ use super::fact::{Fact, OfJob, Ring};
 use model::{Decision, Instant, JobId, SlotName};
 
 /// Number of entries kept: of those that come with every job, and of the others.
+// An entry has 112 bytes at most, beside its texts, as a test holds: 450 KB for both.
 const OFTEN: usize = 3072;
 const SELDOM: usize = 1024;
 

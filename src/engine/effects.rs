@@ -115,7 +115,7 @@ impl Effects {
                 self.tellers.course.lost(&job, now, wall());
                 self.bury(&job);
             }
-            Command::Died { .. } => {}
+            Command::Died { .. } => {} // The fact above is all.
             Command::Equip(pool, settings) => self.equip(pool, &settings),
             Command::VerdictUnconfirmed { job, fence, verdict } => {
                 self.last.untold(&self.failing.calls, &job, fence, verdict)
@@ -199,7 +199,7 @@ impl Effects {
                 Ok(true) => vec![Event::Spawned(worker), Event::Ready(worker)],
                 Ok(false) => vec![Event::Spawned(worker)],
                 Err(error) => {
-                    // Nothing of it is kept, so nobody could hear it.
+                    // None of its descriptors is kept, so its messages could not be read.
                     self.link.order(&Order::KillTree(worker));
                     vec![Event::SpawnFailed(worker, error.to_string())]
                 }
@@ -213,6 +213,7 @@ impl Effects {
             Report::Exited { worker, exit, followed } => self.exited(worker, exit, followed),
             Report::Stuck(worker, pid) => {
                 let why = process::unkillable_cause(pid);
+                // `why` shows what the process hangs in.
                 self.snapshots.look_at(worker, pid);
                 vec![Event::Stuck(worker, why)]
             }
@@ -303,6 +304,7 @@ impl Effects {
             self.mutes.stillborn(worker.slot, last_words);
         }
         if self.reports.life_ended(worker) {
+            // The keeper keeps an end for the next supervisor until this order. It can wait, so it wakes nobody.
             self.link.order_later(Order::Forget(worker));
         }
         events.push(Event::Exited { worker, exit, followed });

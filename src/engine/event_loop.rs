@@ -39,14 +39,17 @@ pub(super) async fn run(
 ) -> io::Result<Ended> {
     let (mut asks, mut farewell) = (Asks::default(), Farewell::default());
     loop {
+        // First: `carry_out` may meet `Exit`, which waits for the broker only if a stop has its deadline here.
         farewell.look(supervisor.stopping(), effects.stop_deadline, clock::now(), effects.calls.broker());
         carry_out(&mut supervisor, &mut effects, &mut farewell);
         // After the commands: others see what this turn has decided.
         sign(&supervisor, &mut effects);
         effects.mutes.look(clock::now(), &effects.children);
+        // Once a turn: all orders reach the keeper in one packet, and wake it once.
         effects.flush()?;
         if effects.is_done() {
             let alive = effects.last.alive.join("; ");
+            // `taskvisor stop` reads this event. A file would not do: the disk may be what has failed.
             effects.tellers.event_bus().close(Millis(clock::wall_millis()), effects.last.untold, alive).await;
             // Nothing runs any more, so from here on the loop may wait.
             leave(&effects).await;
@@ -66,6 +69,7 @@ pub(super) async fn run(
             Input::Event(event) => facts.push(event),
             Input::KeeperMessage(message) => {
                 facts = effects.heard(message, &mut asks)?;
+                // An order needs the supervisor, which the effects do not know.
                 for (event, by) in std::mem::take(&mut effects.record.by_signal) {
                     signaled(&mut supervisor, &mut effects, event, by);
                 }
@@ -203,6 +207,7 @@ fn reload(
             return Vec::new();
         }
     };
+    // Before the preview, which compares pools with their specs by number.
     effects.spawn_specs.number(&mut settings, specs);
     let wall = Millis(clock::wall_millis());
     // The sizes by the time of day are those of now, so that the preview and the reload agree.
@@ -211,11 +216,13 @@ fn reload(
     if !dry_run {
         let (file, steps, by) = (file.map(Into::into), orders::steps(&steps).into(), by.into());
         effects.tell(Fact::Service(OfService::Reloaded { file, steps, by }));
+        // Kept in memory, so the loop can wait for it: the next supervisor reads it there.
         effects.failing.reload_kept(keep(), clock::now());
         effects.size_clock.set(&settings.pools, clock::now(), wall);
         effects.calls.set_lease(settings.lease);
         effects.stop_deadline = settings.stop_deadline;
         effects.record.held_degrades = settings.held_degrades;
+        // The keeper ends everything by itself if a supervisor that hangs does not even read an order to stop.
         effects.link.order(&Order::StopDeadline(settings.stop_patience()));
         tell(supervisor, effects, vec![Event::Reload(settings)]);
     }
@@ -266,6 +273,7 @@ fn tell(supervisor: &mut Supervisor, effects: &mut Effects, facts: Vec<Event>) {
     }
     facts.iter().for_each(|event| effects.note(event));
     if supervisor.stopping().is_none() {
+        // During a stop a worker may be ended before its hello: that says nothing about its command.
         effects.mutes.hear(now, &facts, &effects.children);
     }
     let lasts =
@@ -289,6 +297,7 @@ fn handle(supervisor: &mut Supervisor, now: Instant, events: Vec<Event>) {
 /// If no job is here, answers those who wait for that.
 fn notify_idle_waiters(supervisor: &Supervisor, effects: &mut Effects) {
     let waiting = &mut effects.waiting_for_rest;
+    // Else callers that have hung up would stay in the list while jobs run.
     waiting.retain(|waiting| !waiting.is_closed());
     if !waiting.is_empty() && supervisor.is_at_rest() {
         waiting.drain(..).for_each(|waiting| _ = waiting.send(()));

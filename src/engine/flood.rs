@@ -93,6 +93,7 @@ impl Flood {
     fn whose(&self, kind: Kind, line: &Line) -> Whose {
         let whose = line.pool.clone().or_else(|| line.queue.as_ref().map(ToString::to_string));
         let others = self.0.keys().filter(|(other, _)| *other == kind).count();
+        // Anybody may put to new queues: beyond the limit their lines share one count.
         whose.filter(|whose| others < APART || self.0.contains_key(&(kind, Some(whose.clone()))))
     }
 

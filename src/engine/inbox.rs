@@ -60,6 +60,7 @@ impl Inbox {
             return Ok(Input::Timeout);
         }
         Ok(tokio::select! {
+            // The keeper first: deaths and orders to stop do not wait behind requests and output.
             biased;
             message = effects.link.recv() => message?.map_or(Input::KeeperGone, Input::KeeperMessage),
             Some(event) = self.events.recv() => Input::Event(event),

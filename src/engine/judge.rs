@@ -23,6 +23,7 @@ pub(super) struct Facts<'a> {
 /// Judges the health of the whole service, and gives the reasons when it is not healthy.
 pub(super) fn judge(facts: &Facts<'_>) -> (Health, Vec<String>) {
     let Facts { view, queues, trouble, concerns } = facts;
+    // The broker comes first: the status line of systemd has room for one reason.
     let mut reasons = Vec::new();
     reasons.extend(trouble.map(|trouble| format!("broker: {trouble}")));
     reasons.extend_from_slice(concerns);
@@ -110,7 +111,7 @@ fn is_bad(slot: &SlotStatus, stopping: Option<Stop>) -> bool {
 fn complaint(slot: &SlotStatus) -> String {
     let why = slot.why.as_deref().unwrap_or("no reason known");
     let what = match slot.slot.index {
-        0 => format!("the template of pool {}", slot.slot.pool),
+        0 => format!("the template of pool {}", slot.slot.pool), // Place 0 is the template's.
         _ => format!("slot {}", slot.slot),
     };
     if slot.state == SlotState::Starting {

@@ -39,6 +39,7 @@ impl Line {
         let (job, queue) = (job.as_deref(), queue.as_deref());
         let worker = self.worker.as_ref().map(tracing::field::display);
         let (pool, by, message) = (self.pool.as_deref(), self.by.as_deref(), &self.message);
+        // tracing wants the level of each line at compile time.
         macro_rules! at {
             ($level:ident) => {
                 tracing::$level!(job, worker, pool, queue, by, "{message}")

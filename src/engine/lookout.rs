@@ -152,6 +152,7 @@ fn socket_at(path: &Path) -> io::Result<Option<FileId>> {
 /// Whether this process listens on the socket at a path.
 fn listens_here(path: &Path) -> bool {
     let ask = || {
+        // While the backlog is full, connect would wait for a place in it.
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         connect(&socket, &SocketAddrUnix::new(path)?)?;
@@ -180,6 +181,7 @@ async fn changed(watch: Option<&AsyncFd<OwnedFd>>) {
 pub(super) fn no_room(dir: &Path) -> Option<String> {
     let disk = statvfs(dir).ok()?;
     let room = disk.f_bavail.saturating_mul(disk.f_frsize);
+    // A filesystem without blocks (/proc), or without a fixed number of inodes (btrfs), reports 0 of them.
     let what = match (room < ROOM && disk.f_blocks > 0, disk.f_files > 0 && disk.f_favail == 0) {
         (true, _) => format!("{} KiB are left, free some space", room >> 10),
         (false, true) => "no further file fits (inodes), remove some".to_owned(),

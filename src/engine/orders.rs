@@ -23,6 +23,7 @@ pub(super) fn stop(
         pools.iter().flat_map(|pool| &pool.slots).flat_map(|slot| &slot.jobs).map(|job| &job.id).collect();
     let busy = pools.iter().filter(|pool| pool.slots.iter().any(|slot| !slot.jobs.is_empty()));
     let grace = busy.map(|pool| pool.grace).max().unwrap_or_default();
+    // TERM goes out one grace before the deadline, so that the last KILL meets it.
     let (term, until) = (at(deadline.saturating_sub(grace)), at(deadline));
     let left = format_duration(Duration::from_secs(deadline.as_secs()));
     let many = counted(jobs.len(), "job");

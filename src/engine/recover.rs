@@ -134,6 +134,7 @@ async fn settle(
 /// Renews the leases of jobs of which a process still lives, and gives the jobs that are still ours.
 async fn hold_on(effects: &Effects, jobs: Vec<(JobId, Fence)>) -> io::Result<Vec<Fetched>> {
     let now = clock::now();
+    // Only job and fence count here: the answer has the new end.
     let leases = jobs.into_iter().map(|(job, fence)| Lease { job, fence, expires_at: now });
     let leases: Vec<Lease> = leases.collect();
     if leases.is_empty() {

@@ -133,6 +133,7 @@ impl Reports {
             forensics.left.clone_from(&end.left);
             forensics.cpu = end.cpu;
             forensics.snapshot = end.snapshot.clone().map(Box::new);
+            // What was lost is known here if this verdict was sent before.
             forensics.output_dropped = end.output_dropped + end.lost.load(Ordering::Relaxed);
         }
         // A person waits for a cancel.
@@ -181,6 +182,7 @@ impl Batch {
     pub(super) async fn send(self, broker: Arc<Broker>, events: Sender<Event>, wrong: Complaints) {
         let Batch { notes, mut settlements, written } = self;
         if !notes.is_empty() {
+            // Before the settlements: a broker ignores the progress of a job that has ended.
             calls::progress(&broker, notes).await;
         }
         if settlements.is_empty() {

@@ -74,6 +74,7 @@ impl Scraped {
                 Some(_) | None => success_before(broker, record).await,
             };
             let Ok(success) = success else { return };
+            // The success that is known may lie further back than this look reached.
             let success = success.max(before.and_then(|known| known.success));
             self.learned().insert(name.clone(), Known { success, seen });
         }
@@ -103,6 +104,7 @@ async fn success_before(broker: &Broker, record: &RecurringRecord) -> Result<Opt
     let name = &record.recurring.name;
     for number in (1..record.count).rev().take(LOOKS) {
         let job = broker.get(format!("{name}-{number}").into()).await?;
+        // Anybody may put a job with such an id.
         let is_success = |job: &JobRecord| {
             job.state == JobState::Complete && job.recurring.as_deref() == Some(name.as_str())
         };

@@ -65,6 +65,7 @@ pub(super) async fn put(
 ) -> Result<Queued, Error> {
     let queues: BTreeSet<QueueName> = jobs.iter().map(|job| job.queue.clone()).collect();
     let mut wanted = Wanted::new();
+    // Programs need no worker that knows their class.
     for job in jobs.iter().filter(|job| matches!(job.payload, Payload::Data(_))) {
         if wanted.len() >= NOTES {
             break;

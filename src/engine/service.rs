@@ -102,6 +102,7 @@ impl Service for ApiService {
         let mut answer = self.broker.ask(verb, by).await.map_err(|error| self.problem(error))?;
         news.into_iter().for_each(|news| self.event_bus.tell(news));
         if let Some(line) = line {
+            // The verb is carried out also when the supervisor is ending: only its line is lost then.
             self.requests.send(Request::Log(line)).await.ok();
         }
         if let Answer::Queues(queues) = &mut answer {
@@ -163,6 +164,7 @@ impl Service for ApiService {
             loop {
                 let next = tokio::select! {
                     next = ends.recv() => next,
+                    // Else the task would wait for jobs that nobody asks about any more.
                     () = teller.closed() => None,
                 };
                 let Some((job, end)) = next else { return };
@@ -194,6 +196,7 @@ impl Service for ApiService {
     }
 
     async fn meters(&self) -> Result<Meters, Problem> {
+        // A scrape cannot show the age of a count: it waits longer, and leaves out an old one.
         let (view, counted) = tokio::join!(self.put_to_loop(Request::View), self.counts(HANGS));
         let (view, counted) = (view?, counted.of_now());
         let (counters, now) = (view.counters.clone(), clock::now());
@@ -345,8 +348,8 @@ impl ApiService {
             Ok::<_, Error>(queues)
         };
         let counted = self.count_cache.ask(patience, question).await;
-        let own = self.broker.health().trouble.or(counted.trouble);
-        Counted { trouble: own.or_else(|| self.failing.trouble(clock::now())), ..counted }
+        let trouble = self.broker.health().trouble.or(counted.trouble);
+        Counted { trouble: trouble.or_else(|| self.failing.trouble(clock::now())), ..counted }
     }
 
     async fn view_with_trees(&self) -> Result<View, Problem> {

@@ -88,10 +88,12 @@ impl Snapshots {
 
     /// Starts a snapshot of a worker. False if that is not possible now.
     pub(super) fn look_at(&mut self, worker: WorkerId, pid: i32) -> bool {
+        // One of the references is our own.
         if Arc::strong_count(&self.under_way) > LOOKS {
             return false;
         }
         let (look, seen, under_way) = (self.look, self.seen.clone(), self.under_way.clone());
+        // Small, as a thread may hang for ever: the look walks the tree with a list and not by recursion.
         let thread = thread::Builder::new().name("look".into()).stack_size(128 << 10);
         let started = thread.spawn(move || {
             let snapshot = look(pid);
@@ -112,6 +114,7 @@ impl Snapshots {
 
     /// A snapshot has finished: gives the orders that waited for it.
     pub(super) fn take_in(&mut self, (worker, snapshot): Seen, lives: bool) -> Vec<Order> {
+        // `life_ended` removes it, and does not come again for a life that has ended meanwhile.
         if let Some(snapshot) = snapshot.filter(|_| lives) {
             self.kept.insert(worker, snapshot);
         }
@@ -127,6 +130,7 @@ impl Snapshots {
     pub(super) fn overdue(&mut self, now: Instant) -> Vec<Order> {
         let overdue = self.held.extract_if(|_, (until, _)| *until <= now);
         let overdue = overdue.flat_map(|(_, (_, orders))| orders).collect();
+        // Their orders are out: a look now would show a worker that is being ended.
         self.queued.retain(|(worker, _)| self.held.contains_key(worker));
         overdue
     }

@@ -226,6 +226,7 @@ async fn take_over(
     left: Vec<KeeperMessage>,
     settings: &mut Settings,
 ) -> io::Result<()> {
+    // The numbers go on: a late report about a life of the last supervisor must not name one of ours.
     settings.first_generation = effects.hello.generation + 1;
     settings.unproven = recover(effects, left).await?;
     Ok(())
@@ -268,6 +269,7 @@ fn say_hello(hello: Hello, pools: &[PoolSettings], broker: &str, first_step: Opt
         warn!(%ended, "the previous supervisor ended, and the keeper ended all that it ran");
     }
     info!(keeper = pid, cgroup, bounds, restarts, "supervisor is up");
+    // A newcomer reads the log of the first start, not that of a restart.
     if let Some(first_step) = first_step.filter(|_| restarts == 0) {
         info!("put a job: {first_step}");
     }
@@ -293,6 +295,7 @@ fn open_doors(
     let (router, of_tasks) = (api::router(desk.clone()), api::tasks_router(desk.clone()));
     for (port, router) in [(ports.all, router), (ports.tasks, of_tasks)] {
         let Some((listener, programs, gate)) = port else { continue };
+        // tokio does not do this, and a listener that blocks would stop its thread.
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         info!(address = %listener.local_addr()?, "the API listens");

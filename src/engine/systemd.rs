@@ -57,6 +57,7 @@ impl Systemd {
     /// nothing to reload.
     pub fn reloading(&mut self, monotonic: Duration) -> Option<String> {
         let news = self.ready && !std::mem::replace(&mut self.reloading, true);
+        // A unit of Type=notify-reload needs this time, to tell the READY that follows from an earlier one.
         let micros = monotonic.as_micros();
         news.then(|| format!("RELOADING=1\nMONOTONIC_USEC={micros}\nSTATUS=reloading"))
     }

@@ -18,6 +18,7 @@ const UNSET: &str = "failed to set how long ended tasks are kept, they are kept 
 /// Sets the options, as a person would. What fails is tried again until it works.
 pub(super) async fn set_ttls(broker: Arc<Broker>, tasks: Arc<Settings>) {
     let length = |name, ttl: Option<Duration>| ttl.map(|ttl| (name, format_duration(ttl)));
+    // Only their age counts: the limit of their number would remove them earlier.
     let any_number = tasks.success_ttl.map(|_| (OptionName::KeepCompleteCount, "0".to_owned()));
     let wanted = [
         length(OptionName::KeepComplete, tasks.success_ttl),

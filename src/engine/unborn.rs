@@ -39,6 +39,7 @@ impl Unborn {
     pub(super) fn overdue(&mut self, now: Instant) -> Vec<Order> {
         let before = self.0.len();
         self.0.retain(|_, due| *due > now);
+        // One order for all: the keeper looks at the spawner and not at each life.
         if self.0.len() < before { vec![Order::Hurry] } else { Vec::new() }
     }
 

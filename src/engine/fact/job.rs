@@ -144,6 +144,7 @@ impl OfJob {
                 let text = format_args!("{job} floods its output: the rest of it is dropped");
                 to(&row.flood(Kind::Floods).seldom().says(Level::WARN, text));
             }
+            // The verdict that follows has the words. This ends the attempt, whose time is counted.
             OfJob::Finished(_) => to(&row),
             OfJob::Verdict(_, ending) => ending.row(row, voice.noun("job", &name), to),
             OfJob::Settled { accepted: true, .. } => to(&row.count(|all| all.settled += 1)),

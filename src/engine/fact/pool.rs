@@ -62,6 +62,7 @@ impl OfPool {
                 to(&row.says(Level::WARN, text));
             }
             OfPool::FetchFailed { .. } => {
+                // The log has it as a complaint: once when it begins, and not with each try.
                 let row = row.count(|all| all.fetches_failed += 1).seldom();
                 to(&row.explains(format_args!("the broker could not be asked for jobs")));
             }

@@ -83,6 +83,7 @@ impl OfService {
                     Stop::Terminate => "terminate",
                     Stop::Kill => "kill",
                 };
+                // Counted apart: a script that scales often must not hide a stop.
                 let row = by(author).flood(Kind::Stops).event(What::Stopping).detail(&stage);
                 to(&row.says(info, format_args!("a stop was ordered: {plan}")));
             }

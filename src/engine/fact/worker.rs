@@ -84,6 +84,7 @@ impl OfWorker {
                     Signal::Term => ("TERM", What::Asked),
                     Signal::Kill => ("KILL", What::Killed),
                 };
+                // Where a life runs few jobs, this signal is as frequent as they are.
                 let row = if &**why == "spent" { row.often() } else { row.seldom() };
                 let row = row.event(event).detail(why);
                 to(&row.says(debug, format_args!("{name} is sent to {worker}: {why}")));
@@ -105,6 +106,7 @@ impl OfWorker {
             OfWorker::Exited { status, oom, followed } => {
                 let how = How { status: *status, oom: *oom };
                 let count = |pool: &mut PoolCounters| ended(pool, *status, *followed);
+                // Each program and each fork ends so.
                 let row = if how.is_well() { row.often() } else { row.seldom() };
                 let row = row.event(What::Exited).detail(&how).pool_count(&count);
                 to(&row.says(debug, format_args!("{worker} has ended: {how}")));
@@ -133,6 +135,7 @@ fn following(next: Option<Duration>) -> String {
 }
 
 fn ended(pool: &mut PoolCounters, status: ExitStatus, followed: bool) {
+    // No order has counted the follower: the keeper makes it by itself.
     pool.spawned += u64::from(followed);
     match status {
         ExitStatus::Code(0) => pool.ended_well += 1,

@@ -98,7 +98,7 @@ impl Series {
         for (queue, counted) in counts {
             let waiting = counted.jobs.get(&JobState::Waiting).copied().unwrap_or_default();
             sum += waiting;
-            // One from which nobody takes has a line by this alone.
+            // A queue from which nobody takes has no ends: waiting jobs alone give it a line.
             if waiting > 0 {
                 self.queues.line(now, queue.as_str());
             }
@@ -140,6 +140,7 @@ impl Series {
 
     /// Forgets the oldest points of the longest ring.
     fn shorten(&mut self) {
+        // From the longest: a busy queue loses old points, and quiet ones keep theirs.
         self.rings().max_by_key(|ring| ring.bytes()).into_iter().for_each(Ring::shorten);
     }
 

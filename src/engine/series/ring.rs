@@ -140,7 +140,7 @@ impl Ring {
                 (self.before, self.last) = ((self.open.at - 1, self.rests), self.open.at - 1);
             }
             let packed = pack(&point, self.open.at - self.last);
-            // The usual doubling would waste as much again.
+            // Growth by doubling would leave up to as much unused.
             if self.bytes.capacity() < self.bytes.len() + packed.len() {
                 self.bytes.reserve_exact(1 << 10);
             }
@@ -226,6 +226,7 @@ fn rest(point: Point) -> Point {
 }
 
 fn pack(point: &Point, gap: i64) -> Vec<u8> {
+    // 0 says that they were never counted.
     let waiting = point.waiting.map_or(0, |waiting| waiting.saturating_add(1));
     let Point { put, begun, complete, failed, most, busy, .. } = *point;
     let mut packed = Vec::with_capacity(32);
@@ -245,6 +246,7 @@ fn pack(point: &Point, gap: i64) -> Vec<u8> {
 
 fn varint(bytes: &mut impl Iterator<Item = u8>) -> Option<i64> {
     let mut value = 0;
+    // Five bytes of seven bits hold a u32.
     for shift in (0..35).step_by(7) {
         let byte = bytes.next()?;
         value |= i64::from(byte & 0x7f) << shift;
