@@ -98,6 +98,7 @@ pub struct Token(pub String);
 impl Default for Api {
     /// Open to nobody yet.
     fn default() -> Self {
+        // A placeholder: `resolve_api` writes the address before all else.
         let listen = (Ipv4Addr::UNSPECIFIED, 0).into();
         Api { listen, tokens: Tokens::default(), hosts: Vec::new(), origins: Vec::new(), allow_exec: false }
     }
@@ -190,6 +191,7 @@ fn tokens(section: &ApiSection, around: &Surroundings) -> Result<Tokens, Wrong> 
     // Without any token nobody could enter: then the lack of this one is the error to report.
     let needs = is_told || (view.is_none() && put.is_none());
     let all = needs.then(|| token(section.token_file.clone(), around)).transpose()?;
+    // One token for two purposes would give the greater right to all who have the lesser.
     for (key, one, others) in [(VIEW, &view, [&all, &put]), (PUT, &put, [&all, &view])] {
         if one.is_some() && others.contains(&one) {
             let message = format!("the token of {key} is that of another setting");
@@ -251,6 +253,7 @@ fn read(path: &Path, uid: u32) -> Result<String, String> {
         return Err(format!("can be read or changed by others (mode {:o})", found.mode() & 0o7777));
     }
     let mut text = String::new();
+    // One byte more shows that it is longer.
     let most = LONGEST as u64 + 1;
     file.take(most).read_to_string(&mut text).map_err(|error| format!("cannot be read: {error}"))?;
     Ok(text)
@@ -262,6 +265,7 @@ fn usable(text: &str, key: &'static str, what: &str) -> Result<Token, Wrong> {
         0 => "is empty".to_owned(),
         length if length < SHORTEST => format!("has {length} letters, and {SHORTEST} are the least"),
         length if length > LONGEST => format!("has more than {LONGEST} letters"),
+        // It travels in the header Authorization.
         _ if !text.bytes().all(|byte| byte.is_ascii_graphic()) => {
             "holds more than visible ASCII letters without blanks".to_owned()
         }
@@ -275,6 +279,7 @@ fn host(name: &str) -> Result<String, Wrong> {
     let is_address = name.strip_prefix('[').is_some_and(|rest| rest.ends_with(']'));
     let letters = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     match is_address || (!name.is_empty() && name.bytes().all(letters)) {
+        // Names of hosts have no case, and the gate compares letters.
         true => Ok(name.to_ascii_lowercase()),
         false => {
             let message = format!("'{name}' in hosts is no name of a host");
@@ -284,6 +289,7 @@ fn host(name: &str) -> Result<String, Wrong> {
 }
 
 fn is_origin(origin: &str) -> Result<(), Wrong> {
+    // As a browser sends it: scheme, host and port (RFC 6454).
     let rest = ["http://", "https://"].iter().find_map(|scheme| origin.strip_prefix(scheme));
     match rest.is_some_and(|rest| !rest.is_empty() && !rest.contains('/')) {
         true => Ok(()),

@@ -107,7 +107,7 @@ fn can_be_private(dir: &Path) -> Result<(), Error> {
         false => Err(Errno::ENOTDIR),
         true => eaccess(parent, AccessFlags::W_OK | AccessFlags::X_OK),
     };
-    // Root may write there, but cannot make anything.
+    // By its mode root may write in /proc, but nothing can be made there.
     let may = if may.is_ok() && is_proc(parent) { Err(Errno::ENOENT) } else { may };
     may.map_err(|errno| unmade(dir, &errno.into()))
 }
@@ -165,11 +165,13 @@ fn closed_to(who: &Identity, path: &Path) -> Option<PathBuf> {
     // To try it as that user takes root; the modes tell it to everybody who runs `check`.
     let parts: Vec<&Path> = path.ancestors().collect();
     let open = |part: &Path| fs::metadata(part).is_ok_and(|found| may_pass(who, &found));
+    // From the root down: the first that is closed is the one to open.
     parts.into_iter().rev().find(|part| !open(part)).map(Path::to_path_buf)
 }
 
 fn may_pass(who: &Identity, found: &Metadata) -> bool {
     let own_group = found.gid() == who.gid || who.groups.contains(&found.gid());
+    // The kernel asks the first of these that fits: an owner without the right is refused, whatever others may.
     let bit = match found.uid() == who.uid {
         true => 0o100,
         false if own_group => 0o010,
@@ -213,9 +215,11 @@ fn memory_of_the_machine() -> Option<u64> {
 /// A limit of this process's cgroup (v2), or of one above it.
 fn of_own_cgroup(file: &str) -> Option<u64> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    // The line of cgroup v2 begins with 0, and those of v1 with another number.
     let own = own.lines().find_map(|line| line.strip_prefix("0::/"))?.to_owned();
     let place = Path::new("/sys/fs/cgroup").join(own);
     let limits = place.ancestors().take_while(|dir| dir.starts_with("/sys/fs/cgroup"));
+    // `max` is no number, and so no limit.
     limits.filter_map(|dir| fs::read_to_string(dir.join(file)).ok()?.trim().parse().ok()).min()
 }
 

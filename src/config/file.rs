@@ -183,9 +183,11 @@ impl File {
 /// The parser's error, with the name that was probably meant.
 fn explain(error: &serde_yaml::Error, text: &str, name: &str) -> Error {
     let said = error.to_string();
+    // serde puts names in backticks: the one that was typed, and then those that it knows.
     let quoted: Vec<&str> = said.split('`').skip(1).step_by(2).collect();
     let mut at = error.location().map(|location| (location.line(), location.column()));
     let mut hint = None;
+    // The last one: what was typed may hold these words, too.
     let mut message = match said.rfind(" at line ") {
         Some(end) => said[..end].to_string(),
         None => said.clone(),

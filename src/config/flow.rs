@@ -26,6 +26,7 @@ pub(super) fn flow(value: &Value) -> String {
 
 /// A JSON string is also a YAML string.
 fn quoted(text: &str) -> String {
+    // JSON lets DEL stand in a string as it is, and YAML does not.
     serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
 
@@ -36,5 +37,6 @@ fn is_plain(text: &str) -> bool {
     begins
         && !text.ends_with(':')
         && text.bytes().all(plain)
+        // YAML reads true, null and 1e3 as something other than text.
         && serde_yaml::from_str::<Value>(text).is_ok_and(|read| read.as_str() == Some(text))
 }

@@ -57,6 +57,7 @@ pub(super) fn identity(
     }
     let account = match user {
         Some(word) => account(word)?,
+        // A group alone: the user stays.
         None => account(&around.uid.to_string())?,
     };
     let gid = match group {
@@ -149,6 +150,7 @@ fn other_groups(account: &Account, gid: u32) -> Result<Vec<u32>, Wrong> {
     };
     let name = CString::new(account.name.as_str()).map_err(|error| failed(error.to_string()))?;
     let groups = getgrouplist(&name, Gid::from_raw(gid)).map_err(|error| failed(error.to_string()))?;
+    // getgrouplist gives this group as well.
     Ok(groups.into_iter().map(Gid::as_raw).filter(|other| *other != gid).collect())
 }
 

@@ -103,6 +103,7 @@ gives! {
 }
 
 fn last<'a>(words: &[&'a OsStr]) -> Result<&'a OsStr, String> {
+    // Of a flag that was given several times the last one counts.
     words.last().copied().ok_or_else(|| "a value is missing".to_owned())
 }
 

@@ -151,6 +151,7 @@ pub(super) fn of_pool(said: Limits, _: &str, made: &mut Made, with: &Reading<'_>
         let message = format!("limits.open_files is {RLIM_INFINITY}: to the kernel that is no limit at all");
         return Err(Wrong::new("limits.open_files", message).hint("leave it out, or give a number of files"));
     }
+    // Only where a person waits for the answer: a restart must not fail for it.
     if with.purpose == Purpose::Start {
         may_be_had(process, with.around)?;
     }

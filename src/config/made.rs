@@ -187,6 +187,7 @@ fn check_env(pass: &[String], set: &[(String, String)]) -> Result<(), Wrong> {
                 format!("{name} cannot be set: taskvisor gives the variables TASKVISOR_* to its workers");
             return Err(Wrong::new(own, message));
         }
+        // A variable ends at its first zero byte.
         if value.contains('\0') {
             return Err(Wrong::new(own, format!("the value of {name} holds a zero byte")));
         }

@@ -46,6 +46,7 @@ impl Surroundings {
         Surroundings {
             uid: nix::unistd::geteuid().as_raw(),
             gid: nix::unistd::getegid().as_raw(),
+            // Where /proc is closed the kernel says what is lacking, when it refuses.
             lacks: !capabilities().unwrap_or(u64::MAX),
             home: std::env::var_os("HOME"),
             xdg_state_home: std::env::var_os("XDG_STATE_HOME"),
@@ -128,6 +129,7 @@ pub fn log_file(state_dir: &Path, id: &JobId) -> PathBuf {
         }
     }
     if name.len() > LONGEST_NAME {
+        // FNV-1a: the hash of the standard library may change, and the next version must find the file.
         let hash =
             name.bytes().fold(FNV_START, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME));
         // Long ids often begin alike. The hyphen and 16 digits of the hash keep their names apart.
@@ -151,6 +153,7 @@ const FNV_PRIME: u64 = 0x0100_0000_01b3;
 
 /// Makes a directory that only we may enter, or checks that it is one.
 pub fn private_dir(dir: &Path) -> Result<(), Error> {
+    // Before the check, which refuses a way through directories that others may write.
     close_volumes(dir);
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| unmade(dir, &error))?;
     must_be_private(dir)

@@ -325,6 +325,7 @@ impl<'de, T: Deserialize<'de>, K: Deserialize<'de> + PartialEq + fmt::Display> V
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Named<T, K>, A::Error> {
         let mut found: Vec<(K, Option<T>)> = Vec::new();
         while let Some((name, value)) = map.next_entry::<K, Option<T>>()? {
+            // serde looks for repetitions in structs alone. `explain` knows these words.
             if found.iter().any(|(known, _)| *known == name) {
                 return Err(A::Error::custom(format!("duplicate field `{name}`")));
             }

@@ -133,6 +133,7 @@ impl<'de> Visitor<'de> for Below<'_> {
     }
 
     fn visit_enum<A: EnumAccess<'de>>(self, tagged: A) -> Result<Keys, A::Error> {
+        // A value with a tag (`!x y`) is an enum to this parser.
         tagged.variant::<IgnoredAny>()?.1.newtype_variant_seed(self)
     }
 

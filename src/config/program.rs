@@ -54,6 +54,7 @@ pub(super) fn find(spec: &SpawnSpec) -> Option<PathBuf> {
     let own = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
     let set = spec.env_set.iter().filter(|(name, _)| name == "PATH").map(|(_, path)| OsStr::new(path));
     let dirs = set.chain([own.as_os_str()]).flat_map(std::env::split_paths);
+    // The supervisor works in /: a relative part of PATH is from where `start` was typed.
     dirs.map(|dir| start_dir().join(dir).join(name)).find(|path| is_program(path))
 }
 
@@ -66,5 +67,6 @@ fn not_found(key: &'static str, name: &OsStr) -> Wrong {
 }
 
 fn is_program(path: &Path) -> bool {
+    // Who may run it depends on the user of the pool, for which `check` has a rule.
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }

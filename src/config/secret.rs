@@ -5,6 +5,7 @@ const WORDS: [&str; 9] = ["PASS", "SECRET", "TOKEN", "KEY", "CREDENTIAL", "PRIVA
 /// Whether its name, or a password in a URL, suggests a secret.
 pub(super) fn may_be_secret(name: &str, value: &str) -> bool {
     let name = name.to_ascii_uppercase();
+    // A password may hold an @: the last one ends the login.
     let login = value.split_once("://").and_then(|(_, rest)| rest.split('/').next()?.rsplit_once('@'));
     WORDS.iter().any(|word| name.contains(word)) || login.is_some_and(|(login, _)| login.contains(':'))
 }

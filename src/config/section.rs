@@ -143,6 +143,7 @@ macro_rules! write_row {
         crate::section::Gives::put($said, $key, &mut $made.$($path).+, $with)?
     };
     (($(at $($path:ident).+,)? set $set:expr $(, show $show:expr)?), $kind:ty, $Made:ty, $said:ident, $key:ident, $made:ident, $with:ident) => {{
+        // With this type a row can have a closure without types.
         let set: fn($kind, &'static str, &mut $Made, &crate::purpose::Reading<'_>) -> Result<(), crate::wrong::Wrong> = $set;
         set($said, $key, $made, $with)?
     }};

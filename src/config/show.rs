@@ -54,6 +54,7 @@ pub fn show(config: &Config, origins: &Origins, secrets: bool) -> Shown {
     let mut values = defaults(File::ROWS);
     overlay(&mut values, section(Some(origins.written())));
     put(&mut values, File::ROWS, File::shown(config));
+    // They are shown apart. `shift_remove` keeps the order of the others.
     values.shift_remove("pools");
     let shown = Shown { file: origins.file().map(str::to_owned), whole: settings(None, values), pools };
     if secrets { shown } else { shown.without_secrets() }
@@ -114,6 +115,7 @@ fn setting(origins: &Origins, pool: Option<usize>, path: Vec<String>, value: Val
 fn may_hold_secrets(path: &[String]) -> bool {
     match path {
         [env, set, _] => env == "env" && set == "set",
+        // An argument may be a password.
         [program] => program == "run" || program == "command",
         _ => false,
     }
@@ -147,6 +149,7 @@ impl Shown {
             let found = shown.pools.iter().find(|(name, _)| name == pool).map(|(_, settings)| settings);
             named(if pool.is_empty() { Some(&shown.whole) } else { found })
         };
+        // The empty name stands for the settings of the whole.
         let pools = std::iter::once("").chain(other.pools.iter().map(|(name, _)| name.as_str()));
         let mut all = Vec::new();
         for pool in pools {

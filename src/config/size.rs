@@ -10,7 +10,7 @@ use super::row::Setting;
 const UNITS: [(&str, u64); 9] = [
     ("B", 1),
     ("kB", 1_000),
-    ("KB", 1_000),
+    ("KB", 1_000), // Often typed for kB.
     ("MB", 1_000_000),
     ("GB", 1_000_000_000),
     ("KiB", 1 << 10),
@@ -36,6 +36,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// Writes a number of bytes as [`parse_size`] reads it, in the unit with the smallest whole number.
 pub(super) fn format_size(bytes: u64) -> String {
     let whole = UNITS.iter().filter(|(_, factor)| bytes > 0 && bytes.is_multiple_of(*factor));
+    // Of equals `max_by_key` takes the last: backwards that is kB, and not KB.
     let (unit, factor) = whole.rev().max_by_key(|(_, factor)| *factor).unwrap_or(&("", 1));
     format!("{}{unit}", bytes / factor)
 }

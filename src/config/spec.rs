@@ -109,6 +109,7 @@ fn shape(work: &Work, pool: &Pool) -> Result<Shape, Wrong> {
         }
     };
     Ok(Shape {
+        // A program has no application that could be loaded once for all.
         template: mode == Mode::Fork && matches!(work, Work::Command(_)),
         jobs_at_once: jobs_at_once(mode, pool.concurrency)?,
         jobs_per_life: (mode == Mode::Fork).then_some(1),

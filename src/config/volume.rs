@@ -108,6 +108,7 @@ pub(super) fn set_sticky(volume: &Path, found: &Metadata) -> io::Result<()> {
 /// In a user namespace all owners without a number there have this one, including root of the machine.
 pub(super) fn is_unmapped(owner: u32) -> bool {
     const OVERFLOW: u32 = 65534;
+    // Outside of user namespaces one line maps every number to itself.
     let all = |line: &str| line.split_whitespace().eq(["0", "0", "4294967295"]);
     owner == OVERFLOW && fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| !all(map.trim()))
 }
@@ -137,6 +138,7 @@ fn names(table: &str, dir: &Path) -> bool {
             other => written.push(other),
         }
     }
+    // The fifth field is the mount point (proc_pid_mountinfo(5)).
     table.lines().any(|line| line.split(' ').nth(4) == Some(&written))
 }
 

@@ -119,6 +119,7 @@ fn redact(said: Vec<String>, key: &'static str, web: &mut Web, _: &Reading<'_>) 
 pub fn page_path(text: &str) -> Result<String, String> {
     let path = text.trim_end_matches('/');
     let letters = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte);
+    // A browser takes //NAME for another host.
     let is_path = path.is_empty() || path.starts_with('/') && !path.starts_with("//");
     match is_path && path.bytes().all(letters) {
         true => Ok(path.to_owned()),

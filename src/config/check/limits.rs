@@ -66,6 +66,7 @@ fn soft_time_unheard(pool: &Pool) -> Option<Advice> {
 
 fn cpu_not_reached(pool: &Pool) -> Option<Advice> {
     let cpus = u32::try_from(pool.whole.facts.cpus).unwrap_or(u32::MAX);
+    // A job that keeps all processors busy takes their number of CPU seconds each second.
     let most = |limits: Limits| limits.time.map_or(Duration::MAX, |time| time.saturating_mul(cpus));
     let Said { name, limits } =
         said(pool).find(|said| said.limits.cpu.is_some_and(|cpu| cpu >= most(said.limits)))?;

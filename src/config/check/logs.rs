@@ -45,6 +45,7 @@ fn quota_above_disk(whole: &Whole) -> Option<Advice> {
 /// Old output is removed first, even if no one has read it.
 fn keep_short(whole: &Whole) -> Option<Advice> {
     let keep = whole.config.log.keep;
+    // Output is kept from its last byte on, and a job may print once and then run to its limit.
     let times = whole.config.settings.pools.iter().filter_map(|pool| pool.limits.time);
     let longest = times.max().unwrap_or_default().max(A_LOOK);
     let (keep_text, longest_text) = (format_duration(keep), format_duration(longest));
@@ -56,6 +57,7 @@ fn keep_short(whole: &Whole) -> Option<Advice> {
 
 fn log_short(whole: &Whole) -> Option<Advice> {
     let rotate = whole.config.log.rotate;
+    // The file in use, and the older ones.
     let all = rotate.size.saturating_mul(u64::from(rotate.keep) + 1);
     let message = format!("the supervisor's log is kept for {} alone: that may be minutes", size(all));
     let is_kept = whole.config.log.dir.is_some();

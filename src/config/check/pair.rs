@@ -11,6 +11,7 @@ pub(super) const RULES: [(&str, Rule); 2] = [("same-work", same_work), ("mixed-q
 fn same_work(first: &Pool, second: &Pool) -> Option<Advice> {
     let queues = |pool: &Pool| {
         let mut queues = pool.settings.queues.clone();
+        // Their order says which comes first, not which jobs the pool takes.
         queues.sort();
         queues
     };

@@ -40,6 +40,7 @@ pub(super) const RULES: [(&str, Rule); 25] = [
 
 fn grace_beyond_stop(pool: &Pool) -> Option<Advice> {
     let (grace, stop) = (pool.settings.grace, pool.whole.config.settings.stop_deadline);
+    // TERM is sent one grace before the deadline.
     if grace < stop {
         return None;
     }

@@ -96,6 +96,7 @@ fn token_in_clear(whole: &Whole) -> Option<Advice> {
 }
 
 fn names_missing(whole: &Whole) -> Option<Advice> {
+    // The gate refuses a request for any other name, as DNS rebinding would make one.
     let api = open_api(whole).filter(|api| api.hosts.is_empty())?;
     let message =
         format!("{} is open to other machines, and no name they could call it by is accepted", api.listen);
