@@ -185,12 +185,18 @@ fn least<const N: usize>(limits: [Option<u64>; N]) -> Option<u64> {
 }
 
 fn limit(resource: Resource) -> Option<u64> {
+    in_force(resource, getrlimit(resource).ok()?, nix::unistd::geteuid().is_root())
+}
+
+/// The limit that a supervisor here will have; None = no limit.
+fn in_force(resource: Resource, (soft, hard): (u64, u64), is_root: bool) -> Option<u64> {
     // This limit does not apply to root.
-    if resource == Resource::RLIMIT_NPROC && nix::unistd::geteuid().is_root() {
+    if resource == Resource::RLIMIT_NPROC && is_root {
         return None;
     }
-    // The supervisor and the keeper raise their limits to the hard one.
-    getrlimit(resource).ok().map(|(_, hard)| hard).filter(|hard| *hard != RLIM_INFINITY)
+    // Supervisor and keeper raise their limit of descriptors to the hard one, and no other.
+    let limit = if resource == Resource::RLIMIT_NOFILE { hard } else { soft };
+    (limit != RLIM_INFINITY).then_some(limit)
 }
 
 fn pid_max() -> Option<u64> {
@@ -249,6 +255,15 @@ mod tests {
         assert_eq!(rights(0o666, 0o755), (true, true));
         assert_eq!(rights(0o600, 0o777), (true, false));
         assert_eq!(rights(0o600, 0o1777), (false, false));
+    }
+
+    #[test]
+    fn limit_in_force_is_the_one_that_a_supervisor_will_have() {
+        let both = (100, 4_000);
+        assert_eq!(in_force(Resource::RLIMIT_NOFILE, both, false), Some(4_000), "it raises this one");
+        assert_eq!(in_force(Resource::RLIMIT_NPROC, both, false), Some(100));
+        assert_eq!(in_force(Resource::RLIMIT_NPROC, both, true), None, "root has none");
+        assert_eq!(in_force(Resource::RLIMIT_NPROC, (RLIM_INFINITY, RLIM_INFINITY), false), None);
     }
 
     #[test]
