@@ -86,14 +86,9 @@ class Place:
     def counts(self, queue):
         return json.loads(self.run("queue", "list", "--json")).get(queue, {}).get("jobs", {})
 
-    def cpu(self):
-        stat = pathlib.Path(f"/proc/{self.page.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
-
-    def rss(self):
-        for line in pathlib.Path(f"/proc/{self.page.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) / 1024
+    def supervisor_pid(self):
+        children = pathlib.Path(f"/proc/{self.supervisor.pid}/task/{self.supervisor.pid}/children").read_text()
+        return next(pid for pid in children.split() if "supervisor" in pathlib.Path(f"/proc/{pid}/comm").read_text())
 
     def close(self):
         self.page.kill()
@@ -131,43 +126,86 @@ def slots(binary):
     return place
 
 
-def tabs(binary, seconds=20):
-    place = Place(binary, 2, app=True)
-    heard = []
+def cpu(pid):
+    """Seconds of CPU that a process has taken."""
+    stat = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
 
-    def listen():
-        client = place.client()
-        client.request("GET", "/live", headers={"cookie": place.cookie})
-        answer = client.getresponse()
+
+def pss(pid):
+    """Its share of memory, in MB."""
+    rollup = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return int(next(line.split()[1] for line in rollup.splitlines() if line.startswith("Pss:"))) / 1024
+
+
+def turns(pid):
+    """How often its threads have been scheduled."""
+    tasks = pathlib.Path(f"/proc/{pid}/task").glob("*/status")
+    lines = [line for task in tasks for line in task.read_text().splitlines() if "voluntary_ctxt" in line]
+    return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary"))
+
+
+class Tabs:
+    """Listens as this many browsers do."""
+
+    def __init__(self, place, count):
+        self.answers = []
+        for _ in range(count):
+            client = place.client()
+            client.request("GET", "/live", headers={"cookie": place.cookie})
+            self.answers.append((client, client.getresponse()))
+        self.readers = [threading.Thread(target=self.listen, args=answer) for answer in self.answers]
+        for reader in self.readers:
+            reader.start()
+
+    def listen(self, _, answer):
         while answer.readline():
-            heard.append(1)
+            pass
 
-    for _ in range(100):
-        threading.Thread(target=listen, daemon=True).start()
-    time.sleep(2)
+    def close(self):
+        for client, _ in self.answers:
+            client.sock.shutdown(2)
+        for reader in self.readers:
+            reader.join()
 
-    ends = time.monotonic() + seconds + 2
+
+def tabs(binary, seconds=8, rounds=3):
+    place = Place(binary, 2, app=True)
+    page, supervisor = place.page.pid, place.supervisor_pid()
+    time.sleep(3)
+    begun = turns(page), turns(supervisor)
+    time.sleep(10)
+    print(f"nobody looks: {turns(page) - begun[0]} wake-ups of the page in 10 s, {turns(supervisor) - begun[1]} of the supervisor")
+
+    is_over = threading.Event()
     def put():
-        while time.monotonic() < ends:
+        while not is_over.is_set():
             begun = time.monotonic()
             place.run("put", "fast", "tick", "--lines", text=lines(500))
             time.sleep(max(0.0, 0.5 - (time.monotonic() - begun)))
 
-    threading.Thread(target=put, daemon=True).start()
+    putting = threading.Thread(target=put)
+    putting.start()
     time.sleep(1)
-    for name, looks in [("hidden", False), ("one of them looked at", True)]:
-        done, cpu, begun = place.counts("fast").get("complete", 0), place.cpu(), time.monotonic()
-        client = place.client()
-        while time.monotonic() - begun < seconds / 2:
-            if looks:
+    for _ in range(rounds):
+        for name, count in [("no tab", 0), ("100 tabs, hidden", 100), ("100 tabs, one of them looked at", 100)]:
+            listening = Tabs(place, count)
+            spent, begun = (cpu(page), cpu(supervisor)), time.monotonic()
+            client = place.client()
+            while time.monotonic() - begun < seconds:
                 took = time.monotonic()
-                place.ask(client, "/")
+                if "looked" in name:
+                    place.ask(client, "/")
                 time.sleep(max(0.25, 5 * (time.monotonic() - took)))
-            else:
-                time.sleep(0.25)
-        took = time.monotonic() - begun
-        done = place.counts("fast").get("complete", 0) - done
-        print(f"100 tabs, {name}: {(place.cpu() - cpu) / took:.1%} of a core, {place.rss():.1f} MB, at {done / took:.0f} jobs/s")
+            took = time.monotonic() - begun
+            waiting = place.counts("fast").get("waiting", 0)
+            assert waiting < 1_000, f"{waiting} jobs wait"
+            shares = [(cpu(pid) - before) / took for pid, before in zip((page, supervisor), spent)]
+            print(f"{name}, at 1,000 jobs/s: page {shares[0]:.1%} of a core, {pss(page):.1f} MB;"
+                  f" supervisor {shares[1]:.1%}")
+            listening.close()
+    is_over.set()
+    putting.join()
     return place
 
 

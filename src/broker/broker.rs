@@ -220,27 +220,10 @@ impl Broker {
         search::page(self.browse(Ability::List)?, filter, at).await
     }
 
-    /// Counts the jobs that a filter selects, the newest first, up to its limit or [`JobCounts::MOST`]. They are read page by
-    /// page, so that others get by.
+    /// Counts the jobs that a filter selects, the newest first, up to its limit or [`JobCounts::MOST`].
     pub async fn count_jobs(&self, filter: &Filter, now: Millis) -> Result<JobCounts, Error> {
-        let most = if filter.limit == 0 { JobCounts::MOST } else { filter.limit.min(JobCounts::MOST) };
-        let (filter, mut tally) = (Filter { limit: most + 1, ..filter.clone() }, JobCounts::default());
-        let (mut at, mut left) = (None, most);
-        loop {
-            let page = self.page(&filter, at).await?;
-            for job in &page.jobs {
-                if left == 0 {
-                    return Ok(JobCounts { more: true, ..tally });
-                }
-                tally.add(job, now);
-                left -= 1;
-            }
-            at = page.next;
-            if at.is_none() {
-                tally.more = page.cut.is_some();
-                return Ok(tally);
-            }
-        }
+        let limit = if filter.limit == 0 { JobCounts::MOST } else { filter.limit.min(JobCounts::MOST) };
+        search::count(self.browse(Ability::List)?, &Filter { limit, ..filter.clone() }, now).await
     }
 
     /// How many tasks have ids that begin so: see [`Browse::count_tasks`].

@@ -7,7 +7,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::Error;
 use crate::EventBus;
 use model::verb::{Answer, Verb};
-use model::{Cursor, Fence, Filter, Instance, JobId, JobState, Page, Presence, WorkerId};
+use model::{Cursor, Fence, Filter, Instance, JobCounts, JobId, JobState, Millis, Page, Presence, WorkerId};
 
 /// Knows which jobs a supervisor held when it died. Without this face leases expire by themselves.
 #[async_trait]
@@ -42,6 +42,18 @@ pub trait Browse: Send + Sync {
     /// The first page of a list, or the page at the cursor of the page before. A long list is made of short reads with
     /// other requests in between, so some jobs may leave meanwhile.
     async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error>;
+
+    /// Counts on among the next jobs that a filter selects, the newest first, up to its limit, and says where to go
+    /// on. None if it can do no better than read their pages.
+    async fn tally(
+        &self,
+        _filter: &Filter,
+        _at: Option<Cursor>,
+        _counts: &JobCounts,
+        _now: Millis,
+    ) -> Result<Option<(JobCounts, Option<Cursor>)>, Error> {
+        Ok(None)
+    }
 
     /// How many tasks have ids that begin so and are in any of these states (none = in any), without reading their data.
     async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<u64, Error>;

@@ -2,11 +2,49 @@
 
 use super::{Browse, Error};
 use model::verb::FindJobs;
-use model::{Cursor, Cut, Filter, JobRecord, Page, Search, Searched, matches_class};
+use model::{Cursor, Cut, Filter, JobCounts, JobRecord, Millis, Page, Search, Searched, matches_class};
 
 /// Limit of the bytes of the jobs that one search finds, without the last: their results, failures and what else may be
 /// long.
 const BYTES: usize = 8 << 20;
+
+/// Counts the jobs that a filter selects, up to its limit. They are read in short steps, so that others get by.
+pub(super) async fn count(browse: &dyn Browse, filter: &Filter, now: Millis) -> Result<JobCounts, Error> {
+    let (mut counts, mut at) = (JobCounts::default(), None);
+    while !is_sought(filter)
+        && let Some((sum, next)) = browse.tally(filter, at.clone(), &counts, now).await?
+    {
+        (counts, at) = (sum, next);
+        if at.is_none() {
+            return Ok(counts);
+        }
+    }
+    // One more shows whether there are others.
+    let (asked, mut left) = (Filter { limit: filter.limit + 1, ..filter.clone() }, filter.limit);
+    loop {
+        let page = page(browse, &asked, at).await?;
+        for job in &page.jobs {
+            if left == 0 {
+                return Ok(JobCounts { more: true, ..counts });
+            }
+            counts.add_record(job, now);
+            left -= 1;
+        }
+        at = page.next;
+        if at.is_none() {
+            return Ok(JobCounts { more: page.cut.is_some(), ..counts });
+        }
+    }
+}
+
+/// Whether the jobs are to be looked through here: by a search, or for a class with a `*`.
+fn is_sought(filter: &Filter) -> bool {
+    filter.search.is_some() || is_pattern(filter)
+}
+
+fn is_pattern(filter: &Filter) -> bool {
+    filter.class.as_ref().is_some_and(|class| class.as_str().contains('*'))
+}
 
 /// One page of a list, of which the broker knows neither searches nor classes with a `*`.
 pub(super) async fn page(
@@ -14,13 +52,12 @@ pub(super) async fn page(
     filter: &Filter,
     mut at: Option<Cursor>,
 ) -> Result<Page, Error> {
-    let is_pattern = filter.class.as_ref().is_some_and(|class| class.as_str().contains('*'));
-    if filter.search.is_none() && !is_pattern {
+    if !is_sought(filter) {
         return browse.page(filter, at).await;
     }
     // The broker must not count those that are not found.
     let mut asked = Filter { limit: u32::MAX, ..filter.narrowed() };
-    if is_pattern {
+    if is_pattern(filter) {
         asked.class = None;
     }
     let mut find = Find { filter, jobs: Vec::new(), searched: Searched::default() };

@@ -44,16 +44,35 @@ pub struct FirstFailure {
     pub message: String,
 }
 
+/// What is counted of a job.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted {
+    /// Its state now.
+    pub state: JobState,
+    /// When it was put.
+    pub put_at: Millis,
+    /// When it ended, if it did.
+    pub ended_at: Option<Millis>,
+}
+
+impl Counted {
+    /// Whether it failed or is held, and so is named.
+    pub fn has_failed(&self) -> bool {
+        matches!(self.state, JobState::Failed | JobState::Held)
+    }
+}
+
 impl JobCounts {
     /// Limit of the jobs that are counted at a time.
     pub const MOST: u32 = 100_000;
     /// Number of failures that are named.
-    const FAILURES: usize = 5;
+    pub const FAILURES: usize = 5;
     /// Longest message of a failure, in bytes.
     const MESSAGE: usize = 300;
 
-    /// Counts one job more: an older one than those before.
-    pub fn add(&mut self, job: &JobRecord, now: Millis) {
+    /// Counts one job more: an older one than those before. One that failed is then named by
+    /// [`add_failure`](JobCounts::add_failure).
+    pub fn add(&mut self, job: &Counted, now: Millis) {
         *self.states.entry(job.state).or_default() += 1;
         self.put_at = Some(self.put_at.map_or(job.put_at, |at| at.min(job.put_at)));
         if let Some(at) = job.ended_at.filter(|_| job.state.has_ended()) {
@@ -61,12 +80,22 @@ impl JobCounts {
             self.ended_in_minute += u64::from(at.0 > now.0 - 60_000);
             self.ends.add(at, job.state);
         }
-        if matches!(job.state, JobState::Failed | JobState::Held) {
-            let (group, message) =
-                job.cause().map_or(("", ""), |why| (why.group.as_str(), why.message.as_str()));
-            let message = message[..message.floor_char_boundary(JobCounts::MESSAGE)].to_owned();
-            self.failures.truncate(JobCounts::FAILURES - 1);
-            self.failures.push_front(FirstFailure { job: job.id.clone(), group: group.into(), message });
+    }
+
+    /// Names a job that failed or is held: an older one than those before.
+    pub fn add_failure(&mut self, job: &JobRecord) {
+        let (group, message) = job.cause().map_or(("", ""), |why| (why.group.as_str(), why.message.as_str()));
+        let message = message[..message.floor_char_boundary(JobCounts::MESSAGE)].to_owned();
+        self.failures.truncate(JobCounts::FAILURES - 1);
+        self.failures.push_front(FirstFailure { job: job.id.clone(), group: group.into(), message });
+    }
+
+    /// Counts one job more by its record: an older one than those before.
+    pub fn add_record(&mut self, job: &JobRecord, now: Millis) {
+        let counted = Counted { state: job.state, put_at: job.put_at, ended_at: job.ended_at };
+        self.add(&counted, now);
+        if counted.has_failed() {
+            self.add_failure(job);
         }
     }
 
@@ -108,10 +137,10 @@ mod tests {
         let mut tally = JobCounts::default();
         let now = Millis(100_000);
         for n in 0..8 {
-            tally.add(&job(n, "failed", Some(50_000 + i64::from(n))), now);
+            tally.add_record(&job(n, "failed", Some(50_000 + i64::from(n))), now);
         }
-        tally.add(&job(8, "complete", Some(30_000)), now);
-        tally.add(&job(9, "waiting", None), now);
+        tally.add_record(&job(8, "complete", Some(30_000)), now);
+        tally.add_record(&job(9, "waiting", None), now);
         assert_eq!((tally.count(), tally.ended(), tally.ended_in_minute), (10, 9, 8));
         assert_eq!((tally.put_at, tally.ended_at), (Some(Millis(991)), Some(Millis(50_007))));
         let first: Vec<&str> = tally.failures.iter().map(|failure| failure.job.as_str()).collect();

@@ -69,7 +69,7 @@ pub use format::{json_depth, json_text};
 pub use history::{Attempt, Entry, Happened};
 pub use ids::{Class, Fence, Instance, JobId, QueueName, SlotId, WorkerId};
 pub use job::{Fetched, Job, Lease};
-pub use job_counts::{FirstFailure, JobCounts};
+pub use job_counts::{Counted, FirstFailure, JobCounts};
 pub use job_record::{JobRecord, Need};
 pub use job_state::JobState;
 pub use killer::{oom_kills_in, who_sent_it};

@@ -15,6 +15,7 @@ contract!(
     lists_are_filtered_by_time [Clock, ShowWaiting],
     jobs_are_found_by_a_prefix_of_their_ids [ShowWaiting, AnyId],
     lists_of_any_states_are_complete_and_ordered [Depend, ShowWaiting],
+    counts_are_those_of_the_list [Depend, ShowWaiting],
     lists_by_id_prefix_are_complete_and_ordered [ShowWaiting],
     list_by_id_prefix_continues_while_its_jobs_are_removed [ShowWaiting, Listed],
     task_counts_follow_state_changes [Retry, ShowWaiting],
@@ -197,6 +198,27 @@ async fn lists_of_any_states_are_complete_and_ordered(scene: Scene) {
     }
     let all = scene.list(Filter { limit: 0, ..Filter::default() }).await.unwrap();
     assert_eq!(all.len(), JOBS);
+}
+
+async fn counts_are_those_of_the_list(scene: Scene) {
+    use JobState::*;
+    crowd(&scene).await;
+    let now = Millis(0);
+    let sets: [&[JobState]; 5] = [&[], &[Failed], &[Failed, Held, Complete], &[Running, Waiting], &[Depends]];
+    for states in sets {
+        for queue in [None, Some("q")] {
+            let queue = queue.map(Into::into);
+            let filter = Filter { states: states.into(), queue, limit: 0, ..Filter::default() };
+            let listed = scene.list(filter.clone()).await.unwrap();
+            for limit in [0, 1, 7, listed.len().max(1) as u32, 1_599] {
+                let most = if limit == 0 { usize::MAX } else { limit as usize };
+                let mut expected = JobCounts { more: listed.len() > most, ..JobCounts::default() };
+                listed.iter().take(most).for_each(|job| expected.add_record(job, now));
+                let filter = Filter { limit, ..filter.clone() };
+                assert_eq!(scene.count_jobs(&filter, now).await.unwrap(), expected, "{filter:?}");
+            }
+        }
+    }
 }
 
 async fn lists_by_id_prefix_are_complete_and_ordered(scene: Scene) {

@@ -11,15 +11,15 @@ use super::checkpoint::{LONG, UNCUT};
 use super::handle::{Files, Sqlite};
 use super::notify_file::Ear;
 use super::store::{STRETCH, Store};
-use super::{admin, lease, list, put, settle, tasks, verbs};
+use super::{admin, lease, list, put, settle, tally, tasks, verbs};
 use broker::{
     Admin, Broker, Browse, Card, Complaints, Error, EventBus, Feed, Fetch, Health, JobEnd, Notice, Recovery,
     Renewal, Settling, Source,
 };
 use model::verb::{Ability, Answer, Verb};
 use model::{
-    Cursor, Fence, Fetched, Filter, Instance, JobId, JobState, Lease, NewJob, Page, Progress, Settlement,
-    Verdict, WorkerId, size,
+    Cursor, Fence, Fetched, Filter, Instance, JobCounts, JobId, JobState, Lease, Millis, NewJob, Page,
+    Progress, Settlement, Verdict, WorkerId, size,
 };
 
 /// The card of the embedded store.
@@ -169,6 +169,19 @@ impl Browse for Sqlite {
     async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
         let filter = filter.clone();
         self.run(Kind::Read, move |store| list::page(store, &filter, at.clone())).await
+    }
+
+    async fn tally(
+        &self,
+        filter: &Filter,
+        at: Option<Cursor>,
+        counts: &JobCounts,
+        now: Millis,
+    ) -> Result<Option<(JobCounts, Option<Cursor>)>, Error> {
+        let (filter, counts) = (filter.clone(), counts.clone());
+        let next =
+            move |store: &mut Store| tally::next(store, &filter, at.clone(), counts.clone(), now).map(Some);
+        self.run(Kind::Read, next).await
     }
 
     async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<u64, Error> {

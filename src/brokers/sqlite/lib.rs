@@ -111,6 +111,7 @@ mod settle;
 mod spread;
 mod store;
 mod syncer;
+mod tally;
 mod tasks;
 mod thread;
 mod transaction;

@@ -19,25 +19,44 @@ const SHOWN: i64 = Payload::SHOWN as i64;
 
 /// The matching jobs among the next rows.
 pub(super) fn page(store: &mut Store, filter: &Filter, at: Option<Cursor>) -> Result<Page, Trouble> {
-    let Cursor { place, id, mut left, .. } = match at {
-        Some(at) => at,
-        None => start(store, filter)?,
-    };
-    // CROSS JOIN makes SQLite look at the jobs first, in their order, and then at the queue of each.
-    let order = if filter.id_prefix.is_some() { "jid" } else { "id" };
-    let mut statement = store.conn.prepare_cached(&format!(
-        "SELECT {RECORD}, kind, CASE WHEN length(payload) <= {} THEN payload END, {} AND (?2 IS NULL OR queue.name = ?2) AND (?3 IS NULL OR class = ?3)
-         AND (?4 IS NULL OR failure_group = ?4)
-         AND (?5 IS NULL OR job.recurring = (SELECT id FROM recurring WHERE name = ?5))
-         AND (?8 IS NULL OR coalesce(ended_at, put_at) >= ?8) AND (?9 IS NULL OR coalesce(ended_at, put_at) < ?9)
-         AND (?6 IS NULL OR EXISTS (SELECT 1 FROM tag WHERE tag.tag = ?6 AND tag.job = job.id))
-         AND (?10 IS NULL OR jid < ?11) AND (NOT ?7 OR EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id))
-         FROM job CROSS JOIN queue ON queue.id = job.queue
-         WHERE job.id IN (SELECT id FROM ({}) ORDER BY {order} DESC LIMIT {ROWS}) ORDER BY job.{order} DESC",
-        if filter.whole { i64::MAX } else { SHOWN },
-        is_in(&filter.states),
-        rows(filter),
-    ))?;
+    let at = at.map_or_else(|| start(store, filter), Ok)?;
+    let columns = format!(
+        "{RECORD}, kind, CASE WHEN length(payload) <= {} THEN payload END",
+        if filter.whole { i64::MAX } else { SHOWN }
+    );
+    let (store, mut jobs, mut bytes) = (&*store, Vec::new(), 0);
+    let next = walk(store, filter, &Looked { columns: &columns, rows: ROWS }, at, |row, column| {
+        let mut job = record(row)?;
+        job.title = title(store, row, column - 2, &job.class);
+        bytes += job.result.as_ref().map_or(0, String::len);
+        if filter.whole {
+            bytes += complete(store, &mut job, row, column - 2)?;
+        }
+        jobs.push(job);
+        Ok(bytes < BYTES)
+    })?;
+    Ok(Page { jobs, next, cut: None })
+}
+
+/// What is read of the rows of a list.
+pub(super) struct Looked<'a> {
+    /// The columns. The first two are `job.id, jid`.
+    pub columns: &'a str,
+    /// Limit of the rows that are looked at.
+    pub rows: u32,
+}
+
+/// Looks at the next rows of a list. `take` gets each that matches and the number of the column behind the asked ones, and
+/// says whether it takes another. Returns where to go on.
+pub(super) fn walk(
+    store: &Store,
+    filter: &Filter,
+    looked: &Looked<'_>,
+    at: Cursor,
+    mut take: impl FnMut(&Row<'_>, usize) -> Result<bool, Trouble>,
+) -> Result<Option<Cursor>, Trouble> {
+    let Cursor { place, id, mut left, .. } = at;
+    let mut statement = store.conn.prepare_cached(&query(filter, looked))?;
     let queue = filter.queue.as_ref().map(QueueName::as_str);
     let class = filter.class.as_ref().map(|class| class.as_str());
     let matches = statement.column_count() - 1;
@@ -52,9 +71,9 @@ pub(super) fn page(store: &mut Store, filter: &Filter, at: Option<Cursor>) -> Re
         .or(begins.map(|begins| format!("{begins}{}", char::MAX)));
     let asked = params![place, queue, class, group, recurring, tag, tracked, since, until, begins, before];
     let mut found = statement.query(asked)?;
-    let (mut jobs, mut seen, mut last, mut last_id, mut bytes) = (Vec::new(), 0, place, id, 0);
+    let (mut seen, mut last, mut last_id, mut takes) = (0, place, id, true);
     while left > 0
-        && bytes < BYTES
+        && takes
         && let Some(row) = found.next()?
     {
         (seen, last) = (seen + 1, row.get(0)?);
@@ -63,19 +82,32 @@ pub(super) fn page(store: &mut Store, filter: &Filter, at: Option<Cursor>) -> Re
         }
         // For an empty column the condition is neither true nor false.
         if row.get::<_, Option<bool>>(matches)? == Some(true) {
-            let mut job = record(row)?;
-            job.title = title(store, row, matches - 2, &job.class);
-            bytes += job.result.as_ref().map_or(0, String::len);
-            if filter.whole {
-                bytes += complete(store, &mut job, row, matches - 2)?;
-            }
-            jobs.push(job);
+            takes = take(row, matches)?;
             left -= 1;
         }
     }
-    let goes_on = left > 0 && (seen == ROWS || bytes >= BYTES);
-    let next = goes_on.then_some(Cursor { place: last, id: last_id, left, ..Cursor::default() });
-    Ok(Page { jobs, next, cut: None })
+    let goes_on = left > 0 && (seen == looked.rows || !takes);
+    Ok(goes_on.then_some(Cursor { place: last, id: last_id, left, ..Cursor::default() }))
+}
+
+/// The next rows of a list, each with the asked columns and whether it matches.
+fn query(filter: &Filter, looked: &Looked<'_>) -> String {
+    // CROSS JOIN makes SQLite look at the jobs first, in their order, and then at the queue of each.
+    let order = if filter.id_prefix.is_some() { "jid" } else { "id" };
+    format!(
+        "SELECT {}, {} AND (?2 IS NULL OR queue.name = ?2) AND (?3 IS NULL OR class = ?3)
+         AND (?4 IS NULL OR failure_group = ?4)
+         AND (?5 IS NULL OR job.recurring = (SELECT id FROM recurring WHERE name = ?5))
+         AND (?8 IS NULL OR coalesce(ended_at, put_at) >= ?8) AND (?9 IS NULL OR coalesce(ended_at, put_at) < ?9)
+         AND (?6 IS NULL OR EXISTS (SELECT 1 FROM tag WHERE tag.tag = ?6 AND tag.job = job.id))
+         AND (?10 IS NULL OR jid < ?11) AND (NOT ?7 OR EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id))
+         FROM job CROSS JOIN queue ON queue.id = job.queue
+         WHERE job.id IN (SELECT id FROM ({}) ORDER BY {order} DESC LIMIT {}) ORDER BY job.{order} DESC",
+        looked.columns,
+        is_in(&filter.states),
+        rows(filter, looked.rows),
+        looked.rows,
+    )
 }
 
 /// Adds data and history, and gives the size of the data. Data that cannot be read is left out.
@@ -93,7 +125,7 @@ fn complete(store: &Store, job: &mut JobRecord, row: &Row<'_>, column: usize) ->
 
 /// The place where a list begins: behind the job that it is to follow. A queue or a recurring job in the filter must
 /// exist: otherwise a misspelled name would give an empty list.
-fn start(store: &mut Store, filter: &Filter) -> Result<Cursor, Trouble> {
+pub(super) fn start(store: &mut Store, filter: &Filter) -> Result<Cursor, Trouble> {
     if let Some(queue) = &filter.queue {
         store.queue_there(queue)?;
     }
@@ -116,7 +148,7 @@ fn is_in(states: &[JobState]) -> String {
 
 /// The rows to look at that are older than a place, by the best index: by id; else by tag, by failure group or among
 /// tracked jobs; else by the indices of the states, if each has one.
-fn rows(filter: &Filter) -> String {
+fn rows(filter: &Filter, most: u32) -> String {
     const ALL: &str = "SELECT id FROM job NOT INDEXED WHERE id < ?1";
     if filter.id_prefix.is_some() {
         return "SELECT id, jid FROM job INDEXED BY sqlite_autoindex_job_1 WHERE jid >= ?10 AND jid < ?11"
@@ -131,12 +163,12 @@ fn rows(filter: &Filter) -> String {
     if filter.tracked {
         return "SELECT job AS id FROM tracked WHERE job < ?1".into();
     }
-    let ways: Option<Vec<String>> = filter.states.iter().map(|state| way_to(*state)).collect();
+    let ways: Option<Vec<String>> = filter.states.iter().map(|state| way_to(*state, most)).collect();
     ways.filter(|ways| !ways.is_empty()).map_or_else(|| ALL.into(), |ways| ways.join(" UNION "))
 }
 
 /// The next rows in a state that has an index. Jobs in the common states have none: the walk over all jobs finds them.
-fn way_to(state: JobState) -> Option<String> {
+fn way_to(state: JobState, most: u32) -> Option<String> {
     let (index, condition) = match state {
         JobState::Waiting | JobState::Delayed | JobState::Complete => return None,
         JobState::Running | JobState::Canceling => ("job_expiry", "expires_at IS NOT NULL"),
@@ -147,6 +179,6 @@ fn way_to(state: JobState) -> Option<String> {
     let state = state as usize;
     Some(format!(
         "SELECT id FROM (SELECT id FROM job INDEXED BY {index} WHERE state = {state} AND {condition} AND id < ?1
-         ORDER BY id DESC LIMIT {ROWS})"
+         ORDER BY id DESC LIMIT {most})"
     ))
 }

@@ -199,7 +199,7 @@ async fn list(config: &Config, args: &BatchList) -> Result<u8, Failure> {
                     names.push(name.to_owned());
                     JobCounts::default()
                 });
-                tally.add(job, now);
+                tally.add_record(job, now);
             }
         }
     }

@@ -29,7 +29,7 @@ pub async fn page(app: &App) -> Result<Page, Trouble> {
             if !counts.contains_key(name) {
                 names.push(name);
             }
-            counts.entry(name).or_default().add(job, now);
+            counts.entry(name).or_default().add_record(job, now);
         }
     }
     let main = html! {
