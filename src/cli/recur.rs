@@ -174,11 +174,11 @@ pub fn page(record: &RecurringRecord, look: &Look) -> String {
         row(&mut out, "paused", &format!("{} by {by}", look.moment(*since)));
     }
     row(&mut out, "next", &moment(record.next_at, look));
-    if let Some(why) = &record.stuck {
-        row(&mut out, "not put", &format!("{why}; it is tried again all the time"));
-    }
     for then in &record.then_at {
         let _ = writeln!(out, "{:<11} {}", "", look.moment(*then));
+    }
+    if let Some(why) = &record.stuck {
+        row(&mut out, "not put", &format!("{why}; it is tried again all the time"));
     }
     row(&mut out, "jobs", &format!("{}, skipped {}", record.count, record.skipped));
     if let Some(latest) = &record.latest {
@@ -265,6 +265,14 @@ mod tests {
         poll.recurring.schedule =
             Schedule::Every { interval: Duration::from_secs(600), offset: Duration::ZERO };
         insta::assert_snapshot!("recur_list", list_text(&[nightly(), poll, rests], &look(100)));
+    }
+
+    #[test]
+    fn later_times_of_a_recurring_job_stand_below_the_next_one() {
+        let stuck = RecurringRecord { stuck: Some("no room".into()), ..nightly() };
+        let page = page(&stuck, &look(100));
+        let place = |text: &str| page.find(text).unwrap();
+        assert!(place(&look(100).moment(nightly().then_at[0])) < place("not put"), "{page}");
     }
 
     #[test]
