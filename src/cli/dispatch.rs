@@ -62,6 +62,7 @@ fn with_args(
     run: impl FnOnce(Args) -> Result<ExitCode, Failure>,
 ) -> ExitCode {
     let typed: Vec<OsString> = args.collect();
+    // Before the grammar is asked, which knows none of QuantumLeap's flags.
     if let Some(failure) = wq::start_instead(&typed) {
         return failure.print();
     }

@@ -54,6 +54,7 @@ pub async fn events(config: &Config, args: Events) -> Result<u8, Failure> {
         Some(typed) => {
             let access = Access::open(config).await?;
             let id = access.named(&typed).await?;
+            // Fails for a job that is not there, whose events would be waited for in vain.
             Some(access.job(&id).await?.id)
         }
         None => None,

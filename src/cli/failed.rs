@@ -21,6 +21,7 @@ pub async fn failed(config: &Config, args: Failed) -> Result<u8, Failure> {
         if groups.is_empty() {
             must_be_known(config, &Filter { class, ..Filter::default() }).await?;
         }
+        // The answer has all groups: the limit is for those who read them.
         groups.truncate(args.limit as usize);
         if args.json {
             groups.iter().try_for_each(print_json)?;

@@ -41,6 +41,7 @@ pub async fn run(config: &Config, command: &RecurCommand) -> Result<u8, Failure>
 
 /// Puts a recurring job.
 async fn put(config: &Config, args: &RecurPut) -> Result<u8, Failure> {
+    // First: a command that is wrong makes no store.
     let recurring = recurring(args)?;
     let access = Access::open_or_make(config).await?;
     let record = access.ask(recurring).await?;
@@ -84,6 +85,7 @@ fn recurring(args: &RecurPut) -> Result<Recurring, Failure> {
 /// The name of this machine's time zone. A machine that sets none has UTC, as its C library sees it; a zone without a
 /// name is not taken for another one.
 fn own_zone() -> Result<String, Failure> {
+    // jiff gives this name to a zone that it could not find.
     if let Some(name) = TimeZone::system().iana_name().filter(|name| *name != "Etc/Unknown") {
         return Ok(name.to_owned());
     }

@@ -46,6 +46,7 @@ async fn find(config: &Config, kind: Kind) -> Result<Vec<String>, Failure> {
             options.into_iter().map(|option| option.name.to_string()).collect()
         }
         Kind::Classes => {
+            // No broker lists its classes: these had jobs within a week.
             let asked = ClassStats { days: Some(7), ..ClassStats::default() };
             let classes = Access::open(config).await?.ask(asked).await?;
             classes.into_iter().filter_map(|class| Some(class.class?.to_string())).collect()

@@ -74,6 +74,7 @@ fn arguments(
     if let Some(workers) = variable("WQ_WORKERS").filter(|_| !says(&["-w", "--workers"])) {
         say(["--workers", &workers]);
     }
+    // Only the long flag: -b is the burst of QuantumLeap.
     if let Some(broker) = broker(variable)?.filter(|_| !says(&["--broker"])) {
         say(["--broker", &broker]);
     }

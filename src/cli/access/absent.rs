@@ -27,6 +27,7 @@ impl Absent {
             }
             Absent::Refuse => {
                 is_there(config, file)?;
+                // This makes nothing, as it is there: it refuses one that others may change.
                 if config.state_dir.exists() {
                     private_dir(&config.state_dir)?;
                 }

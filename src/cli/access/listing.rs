@@ -73,6 +73,7 @@ pub async fn all(config: &Config, filter: Filter) -> Result<Vec<JobId>, Failure>
     loop {
         let jobs = listing.next().await?;
         if jobs.is_empty() {
+            // A list begins with the newest job.
             ids.reverse();
             return Ok(ids);
         }

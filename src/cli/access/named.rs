@@ -10,6 +10,7 @@ impl Access {
     /// The job that was typed: by its id, or by the beginning of an id that taskvisor has made, if no other begins the
     /// same. An id that a person has chosen must be typed completely: a similar one is another job.
     pub async fn named(&self, typed: &str) -> Result<JobId, Failure> {
+        // A whole id needs no search.
         if !is_made(typed, SHORTEST) || typed.len() == MADE {
             return Ok(typed.into());
         }

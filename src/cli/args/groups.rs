@@ -25,6 +25,7 @@ pub(super) fn template(program: &clap::Command) -> String {
     let (header, literal) = (styles.get_header(), styles.get_literal());
     let mut page = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
     for (heading, names) in GROUPS {
+        // `{:#}` of a style writes the code that ends it.
         _ = write!(page, "\n{header}{heading}:{header:#}\n");
         for name in names {
             let about = program.find_subcommand(name).and_then(clap::Command::get_about);

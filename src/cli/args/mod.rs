@@ -119,6 +119,7 @@ impl Args {
             Command::Start(start) => Some(start),
             Command::Check(check) => Some(&check.start),
             Command::Config(ConfigCommand::Show(show)) => Some(&show.start),
+            // Named one by one: a new command must say whether it takes these flags.
             Command::Stop(_)
             | Command::Reload(_)
             | Command::Recycle(_)

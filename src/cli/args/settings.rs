@@ -99,6 +99,7 @@ fn argument(row: &Row, flag: &'static Flag, heading: Option<&'static str>) -> Ar
         Kind::Texts => arg.value_parser(value_parser!(String)).action(ArgAction::Append),
         Kind::Path => arg.value_parser(value_parser!(PathBuf)),
         Kind::Command => {
+            // Only behind `--`: a dash at the beginning of a word is none of ours there.
             arg.value_parser(value_parser!(OsString)).last(true).num_args(1..).action(ArgAction::Append)
         }
         Kind::Switch => arg.action(ArgAction::SetTrue),

@@ -60,6 +60,7 @@ fn is_bad(state: model::JobState) -> bool {
 
 fn left(tally: &JobCounts, rate: f64) -> Duration {
     let seconds = (tally.count() - tally.ended()) as f64 / rate;
+    // More than a Duration can hold would be a panic.
     Duration::from_secs_f64(seconds.min(1e9).ceil())
 }
 

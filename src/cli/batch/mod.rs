@@ -164,6 +164,7 @@ impl Told {
 
     /// Takes the bar away, so that something else can be printed.
     pub fn clear(&self) {
+        // To the beginning of the line, and erase it to its end (EL).
         eprint!("\r\x1b[K");
     }
 
@@ -196,6 +197,7 @@ async fn list(config: &Config, args: &BatchList) -> Result<u8, Failure> {
         for job in &jobs {
             for name in job.tags.iter().filter_map(|tag| of_tag(tag)) {
                 let tally = tallies.entry(name.to_owned()).or_insert_with(|| {
+                    // A map has no order: the batch of the newest job comes first.
                     names.push(name.to_owned());
                     JobCounts::default()
                 });

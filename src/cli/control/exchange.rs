@@ -38,6 +38,7 @@ pub async fn settled(config: &Config, pools: &[String], timeout: Option<Duration
             tokio::time::sleep(LOOK).await;
         }
     };
+    // tokio takes a time beyond its clock for no limit.
     let ended = tokio::time::timeout(timeout.unwrap_or(Duration::MAX), looks).await;
     ended.unwrap_or_else(|_| {
         let timeout = age(timeout.unwrap_or_default());

@@ -37,6 +37,7 @@ pub async fn reload(config: &Config, args: &Reload) -> Result<u8, Failure> {
             print(&text(&pools, &changed))?;
         }
     }
+    // The word for a pool that stays as it is (`Step::Keep`).
     let exchanged: Vec<String> =
         pools.into_iter().filter(|(_, step)| step != "unchanged").map(|(pool, _)| pool).collect();
     if args.wait { settled(config, &exchanged, args.timeout).await } else { Ok(exit::OK) }

@@ -185,6 +185,7 @@ fn first_process(comm: &str) -> Check {
 }
 
 fn systemd() -> Check {
+    // As sd_booted(3) tells it.
     if !Path::new("/run/systemd/system").exists() {
         return Check::ok("systemd", "does not rule this machine");
     }

@@ -22,6 +22,7 @@ pub(super) fn checks(config: &Config) -> Vec<Check> {
     let is_root = nix::unistd::geteuid().is_root();
     vec![
         descriptors(hard(Resource::RLIMIT_NOFILE), slots),
+        // The supervisor raises the limit of descriptors to the hard one, and no other.
         processes(soft(Resource::RLIMIT_NPROC), slots, is_root),
         pids(&fs::read_to_string("/proc/sys/kernel/pid_max").unwrap_or_default()),
         inotify(watch()),

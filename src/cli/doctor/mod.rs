@@ -29,6 +29,7 @@ const SCHEMA: &str = "taskvisor.doctor/1";
 
 /// Makes all checks. The process must have one thread.
 pub(super) fn doctor(config: &Config, args: &Doctor) -> Result<ExitCode, Failure> {
+    // First: some of its questions to the kernel need a process with one thread.
     let mut checks = kernel::checks();
     checks.extend(limits::checks(config));
     checks.extend(place::checks(config));

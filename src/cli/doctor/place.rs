@@ -172,6 +172,7 @@ fn time_to_disk(directory: &Path) -> io::Result<Duration> {
         OpenOptions::new().write(true).custom_flags(nix::libc::O_TMPFILE).mode(0o600).open(directory)?;
     let mut times: Vec<Duration> =
         (0..ROUNDS).map(|round| write_page(&file, round)).collect::<Result<_, _>>()?;
+    // The median: one of them may have waited for what other programs write.
     times.sort();
     Ok(times[times.len() / 2])
 }

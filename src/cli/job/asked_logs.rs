@@ -76,6 +76,7 @@ async fn copy(
     let mut lines = client.logs(id, query).await?;
     loop {
         let some = lines.next().await?;
+        // Each answer ends with an `End`.
         if some.is_empty() {
             let why = format!("the supervisor has told only a part of the output of {id}");
             return Err(Broken::Failed(Failure::new(exit::FAILED, why)));
@@ -85,6 +86,7 @@ async fn copy(
                 OutputLine::End(end) => return Ok(end),
                 OutputLine::Part(part) => {
                     lens.show(mark(&part), &part.text.0).map_err(Broken::Failed)?;
+                    // Another supervisor goes on from here, so that nothing is printed twice.
                     (query.from, query.tail) = (part.from + part.text.0.len() as u64, None);
                 }
             }

@@ -112,6 +112,7 @@ fn has_attempt(job: &JobRecord, attempt: u32) -> Result<(), Failure> {
         Happened::Canceled { .. } | Happened::Retried { .. } => None,
         Happened::Edited { .. } | Happened::Advanced { .. } | Happened::Noted { .. } => None,
     });
+    // The history has no attempt that runs, nor one that has completed the job.
     let last = ended.chain([job.attempt]).max().unwrap_or_default();
     if attempt <= last {
         return Ok(());

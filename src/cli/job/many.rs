@@ -67,6 +67,7 @@ pub async fn forget(config: &Config, args: &QueueForget) -> Result<u8, Failure> 
 /// Puts the jobs with a tag back to waiting, those first that were put first.
 async fn retry_tagged(config: &Config, many: &Many, tag: String) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
+    // No request retries by tag: the jobs are listed, and retried one by one.
     let filter = Filter {
         states: many.states(),
         tag: Some(tag),

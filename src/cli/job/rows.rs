@@ -71,6 +71,7 @@ impl JobTable {
     /// The command, or the class and the beginning of its data.
     fn what(&self, job: &JobRecord) -> String {
         let what = escaped(job.title.as_deref().unwrap_or(job.class.as_str())).into_owned();
+        // In a pipe it stays whole, as the id does.
         let narrow = Look { width: Some(WHAT), ..self.look.clone() };
         if self.look.width.is_some() { narrow.cut(&what).into_owned() } else { what }
     }

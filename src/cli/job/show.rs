@@ -76,6 +76,7 @@ fn in_seconds<S: serde::Serializer>(age: &Duration, to: S) -> Result<S::Ok, S::E
 /// The supervisor's own facts about a running job.
 async fn of_supervisor(access: &Access, job: &JobRecord) -> Option<Why> {
     match access {
+        // Only such a job can be in a slot.
         Access::Api(..) if job.state.is_leased() => access.why(&job.id).await.ok(),
         Access::Api(..) | Access::Store(_) | Access::Spool(_) => None,
     }

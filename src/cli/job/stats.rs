@@ -48,6 +48,7 @@ fn row(day: &ClassDay) -> Vec<String> {
     let length = |seconds: f64| age(Duration::try_from_secs_f64(seconds).unwrap_or_default());
     let mean = |sum: f64, count: u64| if count > 0 { length(sum / count as f64) } else { "-".into() };
     let attempts = day.complete + day.failed + day.held + day.retries;
+    // A day counts all classes after its first hundred together.
     let class = day.class.as_ref().map_or("(others)".into(), |class| escaped(class.as_str()).into_owned());
     vec![
         day.day.to_string(),

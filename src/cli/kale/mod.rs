@@ -88,6 +88,7 @@ pub(super) fn kale(command: &KaleCommand) -> Result<u8, Failure> {
 fn import(how: &Import) -> Result<u8, Failure> {
     let Found { settings, names, tags, region } =
         found(&Module { name: &how.module, path: &how.path, python: &how.python, timeout: how.timeout })?;
+    // Python has made its path absolute already.
     let file = settings.get("QUEUE_CONFIG").and_then(Value::as_str).unwrap_or_default();
     let queues = queues(Path::new(file))?;
     let key_file = how.key_file.as_deref().map(whole).transpose()?;
@@ -152,6 +153,7 @@ fn whole(file: &Path) -> Result<String, Failure> {
     let shown = file.display().to_string();
     let whole = std::path::absolute(file).map_err(|error| unwritten(&shown, &error))?;
     let text = whole.into_os_string().into_string().ok();
+    // It goes into the query of the broker's URL, where these have a meaning.
     text.filter(|text| !text.contains(['&', '#', '%', '+']))
         .ok_or_else(|| unwritten(&shown, &"its path cannot be part of a URL"))
 }

@@ -110,6 +110,7 @@ pub(super) fn found(how: &Module) -> Result<Found, Failure> {
 /// What Python prints about the module.
 fn output(how: &Module) -> Result<Output, io::Error> {
     let mut command = Command::new(how.python);
+    // kale itself reads this variable, when the application imports it.
     command.args(["-c", SHOW, how.name]).args(how.path).env("KALE_SETTINGS_MODULE", how.name);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let python = Pid::from_raw(child.id().cast_signed());

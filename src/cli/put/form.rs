@@ -39,6 +39,7 @@ impl Form {
             delay: delay(args),
             expires: args.expires,
             depends: args.depends.iter().map(|id| id.as_str().into()).collect(),
+            // A batch is a tag: brokers know nothing of batches.
             tags: args.tags.iter().cloned().chain(args.batch.as_deref().map(tag_of)).collect(),
             retry: args.retries.map(retry),
             time_limit: args.time_limit,

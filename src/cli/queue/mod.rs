@@ -106,6 +106,7 @@ const COLUMNS: [Column; 8] = [
     Column::of("WAITING", &[JobState::Waiting]),
     Column::of("DELAYED", &[JobState::Delayed]),
     Column::rare("DEPENDS", &[JobState::Depends]),
+    // What is being canceled has its slot until it is dead.
     Column::of("RUNNING", &[JobState::Running, JobState::Canceling]),
     Column::of("COMPLETE", &[JobState::Complete]),
     Column::of("FAILED", &[JobState::Failed]),

@@ -29,6 +29,7 @@ impl Helps {
 
     /// Those of the broker with this card; None = all.
     pub fn of(card: Option<&Card>) -> Helps {
+        // Of a broker without a card nothing is known to be missing.
         let can = |ability| card.is_none_or(|card| card.can(ability));
         Helps { retry: can(Ability::Retry), depends: can(Ability::Depend) }
     }

@@ -18,6 +18,7 @@ fn tries(job: &JobRecord, look: &Look) -> String {
         (Some(holder), _) => {
             format!("{}, leased to worker {holder} of another program{}", job.state, until())
         }
+        // The first attempt is none of the retries.
         (None, Some(Retry { retries, .. })) => {
             format!("{}, attempt {} of {}", job.state, job.attempt, retries.saturating_add(1))
         }

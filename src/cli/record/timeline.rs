@@ -115,6 +115,7 @@ fn of_attempt(attempt: &Attempt, ended: Option<Millis>, look: &Look) -> Vec<Even
         let worker = attempt.worker.as_ref().map(|worker| format!(" to worker {worker}")).unwrap_or_default();
         let instance = attempt.instance.as_ref().map(|of| format!(" of {of}")).unwrap_or_default();
         events.push(plain(started, format!("attempt {number} assigned{worker}{instance}")));
+        // Deaths and signals are known by the time since the begin, which no set clock changes.
         let dead = attempt.forensics.iter().filter_map(|left| left.died_before.as_ref());
         for dead in dead {
             let at = Millis(started.0.saturating_add(millis(dead.ran)));

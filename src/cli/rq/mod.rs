@@ -48,6 +48,7 @@ pub fn rq(common: &Common, RqCommand::Of(typed): &RqCommand) -> Result<ExitCode,
     }
     // After the translation, so that wrong flags leave no directory behind.
     let (claim, place) = place::place(common, planned.name.as_deref())?;
+    // The exec below keeps the pid.
     if let Some(path) = asked.pid_file() {
         write_pid(path)
             .map_err(|error| Failure::from(error).of(format!("failed to write {}", path.display())))?;

@@ -33,6 +33,7 @@ pub fn place(common: &Common, name: Option<&str>) -> Result<(Option<Flock<File>>
     }
     let below = |which: &str| Place { state: state.join("rq").join(which), run: run.join("rq").join(which) };
     if let Some(name) = name {
+        // Of two with one name the lock of `start` refuses the second.
         return Ok((None, below(&format!("name-{}", plain(name)))));
     }
     for number in 1..=MOST {
@@ -65,6 +66,7 @@ fn claim(dir: &Path) -> Result<Option<Flock<File>>, Failure> {
             .read(true)
             .write(true)
             .create(true)
+            // A supervisor that runs has written into its lock whose it is.
             .truncate(false)
             .mode(0o600)
             .open(dir.join(name))

@@ -47,6 +47,7 @@ pub fn start(
     ask("results_ttl", worker.results_ttl.map(|seconds| seconds.to_string()));
     ask("worker_ttl", worker.worker_ttl.map(|seconds| seconds.to_string()));
     ask("maintenance_interval", worker.maintenance_interval.map(|seconds| seconds.to_string()));
+    // RQ gives each worker of a pool a scheduler, and `rq worker` one for this flag alone.
     ask("scheduler", own.filter(|own| !own.with_scheduler).map(|_| "0".to_owned()));
     ask("max_jobs", worker.max_jobs.map(|jobs| jobs.to_string()));
     let (address, of_jobs) = address(&url)?;

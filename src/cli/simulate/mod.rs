@@ -39,6 +39,7 @@ struct Runs<'a> {
 
 /// Runs the simulation and prints the result.
 pub(super) fn simulate(how: &Simulate, broker: Option<&str>) -> Result<ExitCode, Failure> {
+    // The scheme alone counts: no broker is opened.
     let broker = scheme(broker)?;
     let sqs = (broker == SQS).then_some(Sqs { call: how.call, per_million: how.price });
     let workload = read(how)?;

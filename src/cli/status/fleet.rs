@@ -53,6 +53,7 @@ fn head(member: &Member, now: Millis) -> String {
     let seen = since(member.seen, now);
     let mut line = format!("{} {} {}", escaped(host), escaped(instance), escaped(version));
     let _ = match (member.silent, member.stopping) {
+        // First: one that died while it stopped would seem to stop for ever.
         (true, _) => write!(line, ": SILENT for {seen}: it hangs, is dead, or does not reach Redis"),
         (false, Some(_)) => write!(line, ": stopping, seen {seen} ago"),
         (false, None) => write!(line, ": up {}, seen {seen} ago", since(member.since, now)),

@@ -21,6 +21,7 @@ pub fn slots(all: &[SlotStatus], look: &Look) -> Vec<Node> {
 /// Whether a slot is ready and there is nothing else to tell of it.
 fn is_plain(slot: &SlotStatus) -> bool {
     let has_words = [&slot.why, &slot.trace, &slot.warning].into_iter().any(Option::is_some);
+    // S: it sleeps, as a worker does that waits for a job.
     let is_quiet = |process: &Process| process.children.is_empty() && process.state == "S";
     slot.state == SlotState::Ready
         && slot.jobs.is_empty()

@@ -144,5 +144,6 @@ async fn redraw(client: &Client, args: &Args, every: Duration, full_screen: bool
 
 /// Draws over the last frame, so that nothing flickers.
 fn frame(lines: &[String]) -> String {
+    // Home. EL erases what stood right of a line, and ED what stood below the last.
     format!("\x1b[H{}\x1b[K\x1b[J", lines.join("\x1b[K\r\n"))
 }

@@ -77,6 +77,7 @@ fn head(status: &Status) -> Vec<Line> {
 /// Jobs in queues from which no pool takes jobs, perhaps because of a misspelled name.
 fn unserved(status: &Status) -> Option<String> {
     const SHOWN: usize = 5;
+    // Jobs that have ended need no pool.
     let left = status.queues.iter().filter(|(_, queue)| queue.unserved && queue.to_run() > 0);
     let mut words: Vec<String> = left.map(|(name, queue)| format!("{name} ({})", queue.to_run())).collect();
     if let Some(more @ 1..) = words.len().checked_sub(SHOWN) {
@@ -143,6 +144,7 @@ pub fn pool(pool: &PoolStatus, look: &Look) -> Node {
     let mut below: Vec<Node> = suspect.into_iter().chain(unknown(pool)).collect();
     below.extend(pool.template.iter().map(|each| template(each, look)));
     below.extend(slots(&pool.slots, look));
+    // Others have chosen these names: none of their letters may steer the terminal.
     Node::new(Line::plain(escaped(&text)), below)
 }
 

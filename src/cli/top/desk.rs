@@ -47,6 +47,7 @@ impl Desk {
     pub async fn access(&self) -> Result<Arc<Access>, Failure> {
         let before = self.way.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let holds = match before.as_deref() {
+            // One that has gone shows with the next request.
             Some(Access::Api(..)) => true,
             // A supervisor may have started since. An embedded store is left open for nobody's sake.
             Some(Access::Store(store)) => store.card().shared && client(&self.config)?.probe().await.is_err(),
@@ -65,6 +66,7 @@ impl Desk {
         match self.seen(want).await {
             Ok(seen) => self.say(News::Seen(Box::new(seen))),
             Err(failure) => {
+                // The next look finds its way anew: another supervisor may listen by then.
                 *self.way.lock().unwrap_or_else(PoisonError::into_inner) = None;
                 self.say(News::Unseen(failure.in_a_line()));
             }
@@ -88,6 +90,7 @@ impl Desk {
             Access::Api(api, _) => self.waits(api).await,
             Access::Store(_) | Access::Spool(_) => None,
         };
+        // /proc here says nothing about another machine.
         let pressure = if self.config.remote.is_none() { pressure() } else { None };
         Ok(Seen { at: clock::wall(), place, status, pressure, waits, tab: want.tab, list })
     }

@@ -100,6 +100,7 @@ async fn cancel(access: &Access, order: &Order) -> Result<String, Failure> {
 async fn bulk(access: &Access, groups: &[String], act: verb::Act, done: &str) -> Result<String, Failure> {
     let (mut count, mut needed) = (0, 0);
     for group in groups {
+        // A request is for one state.
         for state in [JobState::Failed, JobState::Held] {
             let mut after = None;
             loop {

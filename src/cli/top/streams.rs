@@ -62,6 +62,7 @@ async fn follow(desk: &Desk, job: &JobId, query: &mut OutputQuery) -> Result<Opt
         for line in some {
             match line {
                 OutputLine::Part(part) => {
+                    // The next supervisor is asked from here on, and not for the last lines.
                     (query.from, query.tail) = (part.from + part.text.0.len() as u64, None);
                     desk.say(News::Output(job.clone(), part.text.to_text().into_owned()));
                 }

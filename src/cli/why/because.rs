@@ -181,7 +181,7 @@ fn no_room(pool: &PoolStatus) -> Option<String> {
     }
     let in_state = |state| pool.slots.iter().filter(|slot| slot.state == state).count();
     match (in_state(SlotState::Ready), in_state(SlotState::Busy), pool.slots.len()) {
-        (1.., ..) => None,
+        (1.., ..) => None, // A slot with room takes it in a moment.
         (0, 1, 1) => Some(format!("The only slot of pool {name} is busy.")),
         (0, busy, all) if busy == all && all > 0 => Some(format!("All {all} slots of pool {name} are busy.")),
         (0, busy, all) => {

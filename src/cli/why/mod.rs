@@ -65,6 +65,7 @@ pub async fn text(access: &Access, subject: &Subject, look: &Look) -> Result<Str
         Subject::Job(id) => {
             let heard = match &mut why.job {
                 Some(job) => about(access, job).await,
+                // Only a supervisor answers about a job that its broker does not show.
                 None => Heard::Supervisor,
             };
             let card = access.card().await?;
