@@ -35,7 +35,9 @@ pub fn refused(named: &[Named]) -> HashMap<JobId, Refusal> {
         dependents.iter().for_each(|dependent| needs.entry(dependent).or_default().push(job));
     }
     let mut staying: Vec<&JobId> = needs.keys().copied().filter(|job| !ending.contains(job)).collect();
+    // A HashMap has no order: without this the same request would be refused each time for another job.
     staying.sort_unstable();
+    // What stays keeps the jobs that it needs, and these keep others.
     while let Some(job) = staying.pop() {
         for needed in needs.get(job).into_iter().flatten().copied() {
             if ending.remove(needed) {

@@ -16,6 +16,7 @@ pub fn refuse_among(batch: &BTreeMap<&JobId, Vec<&JobId>>) -> Result<(), Error> 
     let mut free: Vec<&JobId> =
         batch.iter().filter(|(_, needs)| needs.is_empty()).map(|(id, _)| *id).collect();
     let mut stuck: BTreeSet<&JobId> = batch.keys().copied().collect();
+    // Kahn's algorithm: takes away what needs no other. What is left is in a circle, or needs one that is.
     while let Some(id) = free.pop() {
         stuck.remove(id);
         for next in needed_by.get(id).into_iter().flatten() {

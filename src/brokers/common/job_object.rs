@@ -100,6 +100,7 @@ impl JobObject {
 
     /// A new job as an object, its data as they were put.
     pub fn write(self, job: &NewJob) -> Result<String, Error> {
+        // RawValue keeps the text: a parsed number may be written with other digits.
         let data: Box<RawValue> = match &job.payload {
             Payload::Data(data) => serde_json::from_slice(&data.0).map_err(|error| {
                 Error::Refused(format!("the data of a job in this broker is JSON, and this is none: {error}"))
@@ -156,5 +157,6 @@ impl Settings {
 }
 
 fn length(seconds: f64) -> Result<Duration, String> {
+    // Written out, 1e300 would have 301 digits.
     Duration::try_from_secs_f64(seconds).map_err(|_| format!("{seconds:e} s is no length of time"))
 }

@@ -66,6 +66,7 @@ impl Notices {
     fn pop(&self) -> Option<Notice> {
         let mut queue = lock(&self.queue);
         let first = queue.pop_front();
+        // Notify keeps one permit, however often it was notified: each reader wakes the next one.
         if !queue.is_empty() {
             self.more.notify_one();
         }

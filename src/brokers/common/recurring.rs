@@ -33,6 +33,7 @@ pub fn text(recurring: &Recurring) -> Result<String, Error> {
         let why = format!("with its data it is longer than {} KiB; put the name of a file", SPEC_MAX >> 10);
         return Err(refused(why));
     }
+    // Only to see whether this machine knows its time zone.
     zones::timetable(&recurring.schedule, 0).map_err(|error| refused(error.to_string()))?;
     Ok(text)
 }

@@ -57,6 +57,7 @@ fn nearest<'a>(typed: &str, names: &'a [String]) -> Option<&'a str> {
     let city = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
     let of_city = |name: &str| apart(&city(&typed), &city(&plain(name)));
     let best = names.iter().min_by_key(|name| (of_city(name), apart(&typed, &plain(name))))?;
+    // A third of the letters may be wrong.
     let is_near = !typed.is_empty() && of_city(best) * 3 <= city(&typed).len();
     is_near.then_some(best)
 }
@@ -64,6 +65,7 @@ fn nearest<'a>(typed: &str, names: &'a [String]) -> Option<&'a str> {
 /// Number of letters that differ, are missing or are too many.
 fn apart(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
+    // Levenshtein's distance, with one row of its table.
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (n, letter) in a.chars().enumerate() {
         let mut corner = std::mem::replace(&mut row[0], n + 1);

@@ -36,6 +36,7 @@ impl Write {
 
     /// About the bytes that it holds.
     pub fn bytes(&self) -> usize {
+        // About what ids and numbers take beside the texts.
         const EACH: usize = 256;
         match self {
             Write::Adopt(_, given) => {

@@ -59,6 +59,7 @@ impl Ledger {
         let world = options.world.clone();
         let (store, lost) = match Sqlite::open(state_dir.join(FILE), options) {
             Ok(store) => (store, None),
+            // Without its file history is lost and no job: the broker has the jobs.
             Err(error) => (Sqlite::memory_in(world)?, Some(error.to_string())),
         };
         let (wrong, store) = (store.complaints(), Arc::new(store));
@@ -82,6 +83,7 @@ impl Ledger {
 
     /// The sizes of the ledger's files.
     pub fn health(&self) -> Health {
+        // Its trouble is a concern, not a failure: jobs run without a ledger.
         Health { trouble: None, ..self.store.health() }
     }
 

@@ -87,6 +87,7 @@ impl Writer {
         if self.owed().is_nothing() {
             return Ok(());
         }
+        // One at a time: two would mix up the order.
         let _paying = self.paying.lock().await;
         loop {
             let first = self.owed().take();

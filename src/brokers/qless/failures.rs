@@ -29,6 +29,7 @@ pub(super) async fn groups(redis: &Shared) -> Result<Vec<FailureGroup>, Error> {
         for found in array(found)? {
             let (order, group) = group(found)?;
             let newest = match groups.remove(&group.group) {
+                // Held jobs of all groups are one list in qless, so a group may come from several pages.
                 Some(known) => merged(known, (order, group)),
                 None => (order, group),
             };

@@ -79,6 +79,7 @@ pub(super) async fn scan(redis: &Shared, what: &str) -> Result<Vec<Value>, Error
 
 /// The names of all queues.
 pub(super) async fn queues(redis: &Shared) -> Result<BTreeSet<Raw>, Error> {
+    // A scan of a sorted set gives each member with its score.
     Ok(scan(redis, "queues").await?.into_iter().step_by(2).filter_map(raw).collect())
 }
 
@@ -193,6 +194,7 @@ pub(super) async fn look(redis: &Shared, filter: &Filter, adopts: Adopts) -> Res
     }
     let mut few = has_fewer.then(BTreeMap::new);
     for keys in calls {
+        // Lua, which counts these keys, begins with 1.
         let (mut key, mut after) = (1, Raw::new());
         while key > 0 {
             let answer = asked(redis, "taskvisor.adopt", |cmd| {

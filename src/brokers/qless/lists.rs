@@ -21,6 +21,7 @@ pub(super) async fn find(redis: &Shared, prefix: &str) -> Result<Vec<JobId>, Err
         });
         let [next, ids] = parts(answer.await?)?;
         found.extend(reply::array(ids)?.iter().filter_map(text));
+        // A scan begins and ends with cursor 0, and may give an id twice: hence the set.
         cursor = text(&next).unwrap_or_default();
         if matches!(cursor.as_str(), "" | "0") || found.len() >= FindJobs::MOST {
             return Ok(found.iter().take(FindJobs::MOST).map(|id| id.as_str().into()).collect());
@@ -94,6 +95,7 @@ pub(super) async fn page(redis: &Shared, filter: &Filter, at: Option<Cursor>) ->
         })
         .collect::<Result<Vec<_>, Error>>()?;
     let left = left - jobs.len() as u64;
+    // A place is a score of a sorted set, which Redis keeps as a float.
     let next = reply::some_number::<f64>(&next).filter(|_| left > 0);
     let next = next.map(|place| Cursor { place: place as i64, left, ..Cursor::default() });
     Ok(Page { jobs, next, cut: None })

@@ -92,6 +92,7 @@ pub(super) fn shown(set: &BTreeMap<String, String>) -> Vec<OptionShown> {
     let of_all = KNOWN.iter().map(|known| known.shown(None, set.get(known.name)));
     let others = set.iter().filter(|(key, _)| find(key).is_none()).map(|(key, value)| {
         let of_queue = KNOWN.iter().filter(|known| known.is_of_queues).find_map(|known| {
+            // A queue's name may have hyphens, too: only the known names tell where it ends.
             let queue = key.strip_suffix(known.name)?.strip_suffix('-').filter(|queue| !queue.is_empty())?;
             Some(known.shown(Some(queue.into()), Some(value)))
         });

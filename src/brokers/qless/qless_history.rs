@@ -67,6 +67,7 @@ pub(super) fn add(job: &mut JobRecord, lines: &[Value]) {
     let mut latest = job.put_at;
     let mut noted = Vec::new();
     for (number, told) in lines.iter().filter_map(QlessEntry::read).enumerate() {
+        // The record itself says when the job was put.
         if number == 0 && told.what == "put" {
             continue;
         }

@@ -174,6 +174,7 @@ pub(super) async fn counts(redis: &Shared) -> Result<BTreeMap<QueueName, QueueCo
         ];
         let jobs =
             jobs.into_iter().map(|(state, count)| (state, number(&count))).filter(|(_, count)| *count > 0);
+        // A client of qless pauses a queue without a word about who did it.
         let paused = kept(&paused).or_else(|| {
             let unknown = Pause { since: Millis(0), by: "another program".into(), reason: None };
             (number::<u8>(&is_paused) == 1).then_some(unknown)
@@ -190,6 +191,7 @@ pub(super) async fn counts(redis: &Shared) -> Result<BTreeMap<QueueName, QueueCo
     }
     for pair in all_ended.chunks_exact(2) {
         let (Some(name), count) = (text(&pair[0]), number::<u64>(&pair[1])) else { continue };
+        // These names are STATE:QUEUE; a queue's name may have a colon, too.
         let Some((state, queue)) = name.split_once(':') else { continue };
         let (Ok(state), true) = (state.parse(), count > 0) else { continue };
         counts.entry(queue.into()).or_default().jobs.insert(state, count);

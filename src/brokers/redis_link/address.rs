@@ -97,6 +97,7 @@ impl Address {
             (user, pass) => info(&format!("redis://{user}:{pass}@sentinel"))?,
         };
         let (place, path) = rest.split_once('/').ok_or_else(wrong)?;
+        // From the right: a password may have an @.
         let (user, hosts) = place.rsplit_once('@').unwrap_or(("", place));
         let (master, db) = path.split_once('/').unwrap_or((path, "0"));
         if master.is_empty() || hosts.is_empty() {

@@ -165,6 +165,7 @@ impl Link {
         args(&mut cmd, live.offset);
         let mut conn = live.conn.clone();
         let mut answer: RedisResult<Value> = cmd.query_async(&mut conn).await;
+        // Redis forgets its scripts with a restart, with a failover, or by SCRIPT FLUSH.
         if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)) {
             let loaded: RedisResult<Value> =
                 redis::cmd("SCRIPT").arg("LOAD").arg(self.needs.script).query_async(&mut conn).await;
@@ -254,6 +255,7 @@ impl Link {
     /// The connection, which is made if there is none. Shortly after a failed attempt it returns that error and makes
     /// no new attempt.
     async fn live(&self, verb: &str) -> Result<Live, Error> {
+        // Held while it connects: the other callers wait for this attempt and make none of their own.
         let mut line = self.line.lock().await;
         if let Some(live) = &line.live {
             return Ok(live.clone());
@@ -340,6 +342,7 @@ impl Link {
         };
         if is_over(&error) {
             let mut line = self.line.lock().await;
+            // A late error of an earlier connection says nothing about this one.
             if line.live.as_ref().is_some_and(|live| live.number == number) {
                 line.live = None;
             }

@@ -115,6 +115,7 @@ impl BareSource for Reliable {
         if is_other || !request.queues.contains(&settings.queue) {
             return Ok(Vec::new());
         }
+        // Here, and not when it is opened: a command that only asks needs no such tasks.
         self.serve();
         shared.owed.pay(async |left| shared.release(&request.instance, &left).await).await?;
         let expires_at = shared.link.now() + request.lease;

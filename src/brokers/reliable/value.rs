@@ -28,6 +28,7 @@ impl Settings {
         let Some(text) = str::from_utf8(value).ok().filter(is_object) else { return plain() };
         match serde_json::from_str(text) {
             Ok(Named { class, data }) => (class, data.map(|data| (text, data))),
+            // A value of another program is data, whatever it looks like.
             Err(_) => plain(),
         }
     }

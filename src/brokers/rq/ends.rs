@@ -82,6 +82,7 @@ impl Results<'_> {
 
 async fn listen(rq: &Rq, key: &str) -> How {
     let Hearing { places, deaf } = &rq.shared.hearing;
+    // Without this limit each caller that waits would cost the server a connection.
     let Ok(place) = places.clone().try_acquire_owned() else { return How::NoPlace(deaf.clone()) };
     if let Ok(mut conn) = rq.shared.link.own("hear of the ends of jobs in").await
         && let Some(last) = latest(&mut conn, key).await

@@ -65,6 +65,7 @@ impl Settings {
             "name" if value.is_empty() => return Err("the name of a worker"),
             "name" => self.name = Some(decoded(value).ok_or("the name of a worker, with %20 and the like")?),
             "results_ttl" => {
+                // In RQ -1 keeps a result for ever.
                 let seconds = value.parse().ok().filter(|seconds| *seconds >= -1);
                 self.result_ttl = seconds.ok_or("a number of seconds, or -1")?;
             }

@@ -121,6 +121,7 @@ impl End {
                 End::new("native", json!({"exception": packed(&said)}))
             }
             Some(Said::Fast { rq, return_value, laid_down, result_ttl, fields, retry }) => {
+                // Before version 3 RQ counts the intervals of a repeated job from the end.
                 let is_old = rq.starts_with("1.") || rq.starts_with("2.");
                 let said = json!({
                     "ttl": result_ttl.unwrap_or(ttl), "value": return_value, "laid": laid_down, "old": is_old, "retry": retry,

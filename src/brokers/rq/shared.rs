@@ -147,6 +147,7 @@ impl Shared {
         for ((job, fence), held) in &mut *lock(&self.held) {
             if matches(job, *fence, held) {
                 count += 1;
+                // The first request decides how the end is recorded.
                 if held.asked.is_none() {
                     held.asked = Some(what);
                     let (job, fence) = (job.clone(), *fence);

@@ -13,6 +13,7 @@ use model::{Instance, JobState, Millis, Retry, WorkerId, WorkerName};
 
 /// The state for a number on file.
 pub(super) fn state(number: usize) -> JobState {
+    // A number of a damaged file: nothing runs a held job, and a person looks at it.
     JobState::ALL.into_iter().find(|state| *state as usize == number).unwrap_or(JobState::Held)
 }
 

@@ -39,6 +39,7 @@ pub(super) fn prioritize(
     }
     let before: i32 =
         store.conn.query_row("SELECT priority FROM job WHERE id = ?1", [row], |row| row.get(0))?;
+    // A change that changes nothing is no entry in the history.
     if before == verb.priority {
         return Ok(());
     }
@@ -84,6 +85,7 @@ pub(super) fn tag(store: &mut Store, verb: &Tag, by: &str, now: Instant) -> Resu
     }
     let kept = (!tags.is_empty()).then(|| serde_json::to_string(&tags)).transpose()?;
     store.conn.execute("UPDATE job SET tags = ?2 WHERE id = ?1", params![row, kept])?;
+    // The column has the tags of a job, the table has the jobs of a tag.
     untag(store, row, &before)?;
     put::write_tags(store, row, &tags)?;
     let what = if tags.is_empty() { "no tags".into() } else { format!("tags {}", tags.join(" ")) };

@@ -89,6 +89,7 @@ pub(super) struct ClassFigures(BTreeMap<Day, BTreeMap<String, ClassSums>>);
 impl ClassFigures {
     pub(super) fn add(&mut self, day: Day, class: &str, sums: &ClassSums) {
         let classes = self.0.entry(day).or_default();
+        // The empty name has the sums of the rest, and takes no place of a class.
         let named = classes.len() - usize::from(classes.contains_key(""));
         let is_new = !classes.contains_key(class);
         let class = if is_new && named >= ClassSums::CLASSES_MAX { "" } else { class };

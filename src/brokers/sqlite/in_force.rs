@@ -26,6 +26,7 @@ impl Store {
             return Ok(usize::MAX);
         }
         self.limited.insert(id);
+        // The counts on file lack what this transaction has done.
         let running: i64 = self
             .conn
             .prepare_cached("SELECT running + canceling FROM queue WHERE id = ?1")?

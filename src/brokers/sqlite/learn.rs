@@ -84,6 +84,7 @@ fn listed(row: &Row<'_>) -> Result<(i64, JobId), rusqlite::Error> {
 }
 
 fn learn(store: &mut Store, job: &JobId, how: &Elsewhere, now: i64) -> Result<(), Trouble> {
+    // Waiting or delayed: what runs here ends with its own verdict.
     let found = store
         .conn
         .prepare_cached("SELECT id, queue, state FROM job WHERE jid = ?1 AND state BETWEEN 0 AND 1")?

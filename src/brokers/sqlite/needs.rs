@@ -14,6 +14,7 @@ use model::{JobId, JobState, Need, What};
 
 /// Makes the job in `row` wait for those of `needed` that are not complete. Gives whether there are any.
 pub(super) fn write(store: &Store, row: i64, needed: &[JobId]) -> Result<bool, Trouble> {
+    // In SQL a state is its number, as `JobState as i64` gives it: 4 is complete, 8 is depends.
     let mut statement = store.conn.prepare_cached(
         "INSERT OR IGNORE INTO dependency (job, needs) SELECT ?1, id FROM job WHERE jid = ?2 AND state <> 4",
     )?;
@@ -69,6 +70,7 @@ fn release_some(store: &mut Store, row: i64, now: i64) -> Result<bool, Trouble> 
     let found = statement.query_map(params![row, STRETCH], |row| row.get(0))?;
     let waiting: Vec<i64> = found.collect::<Result<_, _>>()?;
     drop(statement);
+    // They came in order, so one deletion up to the last takes these and no others.
     let Some(last) = waiting.last() else { return Ok(false) };
     store
         .conn

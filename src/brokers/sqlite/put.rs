@@ -63,6 +63,7 @@ fn plans<'a>(store: &Store, jobs: &'a [NewJob]) -> Result<Vec<Plan<'a>>, Trouble
             Some(id) => exists(store, job, id, !seen.insert(id))?,
             None => false,
         };
+        // These ids begin with the time: new ones go to the end of the index, and touch few of its pages.
         let id = job.id.clone().unwrap_or_else(|| Uuid::now_v7().simple().to_string().into());
         plans.push(Plan { job, id, exists, waits: false });
     }
@@ -128,6 +129,7 @@ pub(super) fn insert(
     let due = (!job.delay.is_zero()).then(|| now.saturating_add(millis_up(job.delay)));
     let (state, due, not_before) = match due {
         _ if granted.is_some() => (JobState::Running, None, None),
+        // The delay counts from now on, and goes on while the job waits for others.
         _ if waits => (JobState::Depends, None, due),
         Some(_) => (JobState::Delayed, due, None),
         None => (JobState::Waiting, None, None),

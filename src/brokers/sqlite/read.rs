@@ -32,6 +32,7 @@ pub(super) fn find(store: &Store, prefix: &str) -> Result<Vec<JobId>, Trouble> {
     let mut statement = store
         .conn
         .prepare_cached("SELECT jid FROM job WHERE jid >= ?1 AND jid < ?2 ORDER BY jid LIMIT ?3")?;
+    // No character sorts behind this one, so the index gives the range. LIKE could not use it, as it ignores case.
     let end = format!("{prefix}{}", char::MAX);
     let found = statement.query_map(params![prefix, end, FindJobs::MOST], |row| row.get::<_, String>(0))?;
     Ok(found.map(|id| id.map(Into::into)).collect::<Result<_, _>>()?)
@@ -44,6 +45,7 @@ pub(super) fn get(store: &Store, id: &JobId) -> Result<JobRecord, Trouble> {
     let mut rows = statement.query([id.as_str()])?;
     let row = rows.next()?.ok_or_else(|| Error::NoJob(id.clone()))?;
     let place = row.get(0)?;
+    // RECORD has 34 columns; `kind` and `payload` follow.
     let shown = match payload(store, place, row, 34) {
         Ok(payload) => JobRecord { payload: Some(payload), ..record(row)? },
         Err(trouble) => remains_if_unreadable(row, trouble)?,
@@ -59,6 +61,7 @@ pub(super) fn get(store: &Store, id: &JobId) -> Result<JobRecord, Trouble> {
 /// How many jobs come before it in its queue, by the order of the index.
 pub(super) fn before(store: &Store, id: &JobId) -> Result<u64, Trouble> {
     let (row, queue, _) = store.place(id)?;
+    // A million may come before it: it counts no further than to 1,000.
     let mut statement = store.conn.prepare_cached(
         "SELECT count(*) FROM (SELECT 1 FROM job JOIN (SELECT priority AS own FROM job WHERE id = ?1)
          WHERE state = 0 AND queue = ?2 AND (priority > own OR (priority = own AND id < ?1)) LIMIT 1000)",
@@ -67,6 +70,7 @@ pub(super) fn before(store: &Store, id: &JobId) -> Result<u64, Trouble> {
 }
 
 pub(super) fn counts(store: &mut Store, now: Instant) -> Result<BTreeMap<QueueName, QueueCounts>, Trouble> {
+    // What this transaction has changed so far is counted in memory until its commit.
     store.write_counts()?;
     let day = Day::of(Millis(store.millis(now)));
     let mut statement = store.conn.prepare_cached(
@@ -103,6 +107,7 @@ pub(super) fn counts(store: &mut Store, now: Instant) -> Result<BTreeMap<QueueNa
 
 /// The oldest waiting job is the first of its priority: one step in the index for each priority.
 fn oldest_waiting(store: &Store, queue: i64) -> Result<Option<Millis>, Trouble> {
+    // Priorities are any numbers. With more of them the age shown may be too low, and the read stays short.
     const PRIORITIES_MAX: usize = 64;
     let mut statement = store.conn.prepare_cached(
         "SELECT priority, put_at FROM job WHERE state = 0 AND queue = ?1 AND priority < ?2

@@ -207,6 +207,7 @@ impl Store {
                 waiters.retain(|waiter| !waiter.told.is_closed());
                 !waiters.is_empty()
             });
+            // Doubled, so that a caller costs a constant number of steps on average.
             self.waiters_checked_at = FEW.max(2 * self.waiters.len());
         }
         self.waiters.entry(waiter.job.clone()).or_default().push(waiter);
@@ -269,6 +270,7 @@ impl Store {
             .prepare_cached("SELECT id, paused_at IS NOT NULL FROM queue WHERE name = ?1")?
             .query_row([name.as_str()], |row| Ok(Queue { id: row.get(0)?, paused: row.get(1)? }))
             .optional()?;
+        // That there is none is not kept: another process may make it.
         if let Some(queue) = found {
             self.queues.insert(name.clone(), queue);
         }

@@ -30,6 +30,7 @@ pub(super) fn count_from_now_on(store: &Store) -> Result<(), rusqlite::Error> {
 /// How many tasks there are whose ids begin so, in any of these states (none = in any): by their counts, if it is all of a
 /// tenant, or of a service path, that is asked for.
 pub(super) fn count(store: &Store, begins: &str, states: &[JobState]) -> Result<Option<u64>, Trouble> {
+    // Only beginnings with the tenant, or with tenant and service path, have counts.
     let elements = begins.bytes().filter(|byte| *byte == b'_').count();
     if !(1..=2).contains(&elements) || !begins.ends_with('_') {
         return Ok(None);
@@ -60,6 +61,7 @@ pub(super) fn count_next(
     states: &[JobState],
     behind: Option<&str>,
 ) -> Result<(u64, Option<String>), Trouble> {
+    // SQLite's own name for the index of `UNIQUE (jid)`. In the order of ids nothing is sorted.
     let mut statement = store.conn.prepare_cached(
         "SELECT jid, state FROM job INDEXED BY sqlite_autoindex_job_1 WHERE jid > ?1 AND jid < ?2
          ORDER BY jid LIMIT ?3",

@@ -292,7 +292,7 @@ impl Room {
         }
         match &mut self.disk {
             Some(disk) => disk.held.append(load),
-            None => load.finish(&Ok(())),
+            None => load.finish(&Ok(())), // In memory there is nothing to sync.
         }
         self.hand_over(false);
         if let Some(disk) = self.disk.as_ref().filter(|_| ring) {

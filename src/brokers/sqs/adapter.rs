@@ -25,6 +25,7 @@ static CARD: Card = Card {
     shared: true,
     batch: 1000,
     longest_delay: Some(super::queue::DELAY_MAX),
+    // SQS takes 1 MiB with the names and values of all attributes, for which this leaves room.
     data_max: (1 << 20) - (16 << 10),
     cannot: &[
         (Ability::ShowWaiting, "it is shown once it has run here; the queue and its counts are seen in SQS"),

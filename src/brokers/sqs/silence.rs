@@ -35,6 +35,7 @@ impl Silence {
         asked: impl Future<Output = Result<T, Fault>>,
     ) -> Result<T, Fault> {
         let number = lock(&self.0).begin(now() + wait);
+        // Its drop notes the end: a caller may drop this future at the await.
         let mut open = Open { silence: self, number, now, is_answered: false };
         let answer = asked.await;
         open.is_answered = !matches!(answer, Err(Fault::Unanswered(_)));
@@ -61,6 +62,7 @@ impl Asked {
     fn end(&mut self, number: u64, is_answered: bool, now: Instant) {
         let Some(due) = self.open.remove(&number) else { return };
         self.given_up = match (is_answered, self.given_up) {
+            // Any answer shows that the service answers again.
             (true, _) => None,
             (false, Some((first, _))) => Some((first.min(due), now)),
             (false, None) => Some((due, now)),

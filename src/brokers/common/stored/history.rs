@@ -97,6 +97,7 @@ pub fn entries(lines: &str) -> Vec<Entry> {
 /// An entry for a line that cannot be read: its text, cut, with its time if the line has one.
 fn unreadable(line: &str) -> Entry {
     const SHOWN: usize = 200;
+    // Found as text: the parser has failed on this line.
     let digits = line.split("\"at\":").nth(1).unwrap_or_default();
     let end = digits.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(digits.len());
     let shown: String = line.chars().take(SHOWN).collect();

@@ -93,6 +93,7 @@ struct NewJobRow {
     retry: Option<Retry>,
     #[serde(default)]
     time_limit: Option<Duration>,
+    // Not stored here: who has put it is named when it fires.
     #[serde(skip)]
     by: Option<String>,
 }
