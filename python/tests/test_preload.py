@@ -135,5 +135,6 @@ class Preload(RqTest):
         self.addCleanup(late.close)
         self.assertEqual(template.wait(), 0, "it ends at the next order")
         self.assertIn("has changed: the next one imports it anew", template.stderr())
+        self.assertEqual(template.receive()[0], "leaving", "else its end would count as a crash")
         self.template("--preload", "auto")
         self.assertEqual(self.look("tasks_old"), (True, "second"))

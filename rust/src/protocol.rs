@@ -50,6 +50,9 @@ pub enum Said<'a> {
     /// What a template has imported for all jobs to come.
     #[serde(borrow)]
     Preloaded(Preloaded<'a>),
+    /// The worker is to be replaced, and may end by itself.
+    #[serde(borrow)]
+    Leaving(Leaving<'a>),
     /// The worker makes a call; answered by `reply`.
     #[serde(borrow)]
     Call(Call<'a>),
@@ -241,6 +244,14 @@ pub struct Preloaded<'a> {
     /// Their names, all of them, in the order of their imports.
     #[serde(borrow)]
     pub modules: Vec<Cow<'a, str>>,
+}
+
+/// The wish of a worker to be replaced.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Leaving<'a> {
+    /// The reason, for people.
+    #[serde(borrow, default)]
+    pub why: Cow<'a, str>,
 }
 
 /// A request of the worker: a verb with its arguments.

@@ -13,6 +13,7 @@ use super::asks::{Asks, Wish};
 use super::broker_calls::BrokerCalls;
 use super::fact::{Fact, JobAt, OfJob};
 use super::failing::Failing;
+use super::found::found_event;
 use super::fresh::SpawnSpecs;
 use super::lasting::LastingChanges;
 use super::logs::Logs;
@@ -30,7 +31,7 @@ use super::unconfirmed::UnconfirmedVerdicts;
 use super::worker_calls::WorkerCalls;
 use failpoint::failpoint;
 use model::{Exit, Fence, Instant, Job, JobId, Limits, Millis, Outcome, PoolSettings, Signal, WorkerId};
-use process::{Children, Found, JobEnd, KeeperMessage, Link, WorkerEvent, oom_kills};
+use process::{Children, JobEnd, KeeperMessage, Link, WorkerEvent, oom_kills};
 use supervisor::{Command, Event};
 use wire::keeper::{Hello, Order, Report};
 
@@ -270,8 +271,9 @@ impl Effects {
                 self.worker_calls.grant(worker, by, n, verb, args);
                 return None;
             }
+            WorkerEvent::Leaving(worker, why) => Event::Leaving(worker, why),
             WorkerEvent::Faulty(worker, why) => Event::Faulty(worker, why),
-            WorkerEvent::Found(found) => fact(found),
+            WorkerEvent::Found(found) => found_event(found),
             WorkerEvent::Floods(worker, job) => {
                 let at = JobAt { job, worker: Some(self.children.name(worker)) };
                 self.tell(Fact::Job(at, OfJob::Floods));
@@ -389,12 +391,4 @@ impl Effects {
 
 fn wall() -> Millis {
     Millis(clock::wall_millis())
-}
-
-/// Turns a finding of the gauge into an event.
-pub(super) fn fact(found: Found) -> Event {
-    match found {
-        Found::Exceeded { worker, job, fence, excess } => Event::Exceeded { worker, job, fence, excess },
-        Found::Outgrown(worker) => Event::Outgrown(worker),
-    }
 }

@@ -69,6 +69,10 @@ pub(super) async fn run(
             Input::Event(event) => facts.push(event),
             Input::KeeperMessage(message) => {
                 facts = effects.heard(message, &mut asks)?;
+                // A template that leaves has said so before a fork of it has failed, but on another way.
+                if facts.iter().any(|fact| matches!(fact, Event::SpawnFailed(..))) {
+                    facts.splice(0..0, listen(&mut effects)?);
+                }
                 // An order needs the supervisor, which the effects do not know.
                 for (event, by) in std::mem::take(&mut effects.record.by_signal) {
                     signaled(&mut supervisor, &mut effects, event, by);

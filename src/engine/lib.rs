@@ -21,6 +21,7 @@ mod fact;
 mod failing;
 mod farewell;
 mod flood;
+mod found;
 mod fresh;
 mod host;
 mod inbox;

@@ -163,7 +163,8 @@ fn last_end(remains: Remains) -> Option<JobEnd> {
         | WorkerEvent::Knows(..)
         | WorkerEvent::Progress { .. }
         | WorkerEvent::Call { .. } => None,
-        WorkerEvent::Faulty(..) | WorkerEvent::Found(_) | WorkerEvent::Floods(..) => None,
+        WorkerEvent::Leaving(..) | WorkerEvent::Faulty(..) => None,
+        WorkerEvent::Found(_) | WorkerEvent::Floods(..) => None,
     });
     said.chain(remains.jobs).next()
 }

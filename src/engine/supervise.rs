@@ -16,9 +16,10 @@ use super::authors::Authors;
 use super::broker_calls::BrokerCalls;
 use super::code_watch;
 use super::count_cache::HANGS;
-use super::effects::{Effects, fact};
+use super::effects::Effects;
 use super::event_loop::{Ended, run};
 use super::failing::Failing;
+use super::found::found_event;
 use super::fresh::{KeepChanges, ReadSettings, ShowSettings, SpawnSpecs};
 use super::inbox::Inbox;
 use super::lasting::LastingChanges;
@@ -205,7 +206,7 @@ fn begin_tasks(
 /// Starts the thread that measures memory and processes; its findings become events.
 fn gauge(told: Sender<Event>) -> io::Result<Gauge> {
     // If the receiver is gone, the supervisor is shutting down: drop the finding.
-    Gauge::start(clock::now, move |found| drop(told.blocking_send(fact(found))))
+    Gauge::start(clock::now, move |found| drop(told.blocking_send(found_event(found))))
 }
 
 /// Hears what becomes of the directories of jobs that have ended.

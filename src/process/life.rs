@@ -49,6 +49,8 @@ pub enum WorkerEvent {
         /// The arguments, as JSON.
         args: String,
     },
+    /// It is to be replaced, and may end by itself: why.
+    Leaving(WorkerId, String),
     /// It broke the protocol: its messages do not count any more.
     Faulty(WorkerId, String),
     /// It exceeds a limit.
@@ -240,6 +242,7 @@ impl Life {
             (_, Said::Pong(_)) => {}
             (_, Said::Warning(warning)) => self.warned(around, &warning.text),
             (_, Said::Preloaded(said)) => self.told.preload(&said.modules),
+            (_, Said::Leaving(said)) => words.push(WorkerEvent::Leaving(worker, in_short(&said.why))),
             (_, Said::Call(call)) => {
                 let args = call.args.get();
                 self.calls.begin(call.n, &call.verb, args.len());

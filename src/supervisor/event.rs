@@ -102,6 +102,8 @@ pub enum Event {
     Change(Option<String>, Change),
     /// The worker has outgrown the size at which its pool recycles it.
     Outgrown(WorkerId),
+    /// The worker says that it is to be replaced, and may end by itself: a line that says why.
+    Leaving(WorkerId, String),
     /// Stop the whole service.
     Stop(Stop),
 }

@@ -10,15 +10,23 @@ use model::{Classes, Exit, ExitStatus, Instant, Lease, Revocation, WorkerId, Wor
 impl Supervisor {
     /// A template that does not fork in time, so that the life is killed, is of no use any more.
     pub(super) fn on_spawn_failed(&mut self, now: Instant, worker: WorkerId, why: String) {
+        let template_goes = self.is_left_by_its_template(worker);
         let Some(Alive { pool, mut slot, random, mut book, .. }) = self.life(worker) else { return };
         let undone = slot.unforked_by();
-        if let Some(end) = slot.end_unborn(why) {
+        if let Some(end) = slot.end_unborn(why, template_goes) {
             book.bury(now, pool, &mut slot, end, 0, random);
         }
         drop(slot);
         if let Some(Alive { slot: mut template, .. }) = undone.and_then(|template| self.life(template)) {
             template.faulty("it did not fork in time".into());
         }
+    }
+
+    /// Whether the life waits to be forked by a template that ends as planned.
+    fn is_left_by_its_template(&self, worker: WorkerId) -> bool {
+        let Some((pool, at)) = self.place_of(worker) else { return false };
+        let pool = &self.pools[pool];
+        pool.template().is_some_and(|template| template.goes_before_it_forks(&pool.slots[at]))
     }
 
     pub(super) fn on_ready(&mut self, now: Instant, worker: WorkerId) {
@@ -52,10 +60,22 @@ impl Supervisor {
         if slot.is_booting() {
             boots.died(now);
         }
+        let template = slot.forked_well_by();
         book.bury(now, pool, &mut slot, end, count, random);
         drop(slot);
+        template.into_iter().for_each(|template| self.on_forked_well(template));
         if followed && let Some((pool, slot)) = self.place_of(worker.next()) {
             self.pools[pool].followed(now, slot, self.lease, &mut self.random);
+        }
+    }
+
+    /// A fork of the template has run a job.
+    fn on_forked_well(&mut self, template: WorkerId) {
+        let Some((pool, at)) = self.place_of(template) else { return };
+        let pool = &mut self.pools[pool];
+        // With each job: an edit has its price, and there is something to note once.
+        if !pool.slots[at].has_forked_well() {
+            pool.slots.edit(at, &pool.settings).note_good_fork();
         }
     }
 
@@ -89,6 +109,12 @@ impl Supervisor {
         self.fence_off(now);
         let Some(Alive { mut slot, .. }) = self.life(worker) else { return };
         slot.stuck(now, cause);
+    }
+
+    pub(super) fn on_leaving(&mut self, now: Instant, worker: WorkerId) {
+        if let Some(Alive { mut slot, .. }) = self.life(worker) {
+            slot.leave_by_its_word(now);
+        }
     }
 
     pub(super) fn on_outgrown(&mut self, worker: WorkerId) {

@@ -83,6 +83,7 @@ impl Supervisor {
                 self.on_exceeded(now, worker, (&job, fence), excess);
             }
             Event::Outgrown(worker) => self.on_outgrown(worker),
+            Event::Leaving(worker, _) => self.on_leaving(now, worker),
             Event::Knows(pool, classes) => self.on_knows(pool, classes),
             Event::Waiting(pool, waiting) => self.on_waiting(now, pool, waiting),
             Event::Fetched(pool, jobs) => self.on_fetched(now, pool, jobs),

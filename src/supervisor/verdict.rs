@@ -116,7 +116,7 @@ pub(super) fn of_end(why: Why, job: &Job, retry: Retry, random: &mut Random) -> 
         Why::Orphaned => Some(Count::Interrupted),
         // The supervisor ended the worker for a reason that is not the job's: nothing is counted.
         Why::Neighbour | Why::Boot | Why::Spent | Why::Backoff | Why::Fault | Why::Unfit => None,
-        Why::Idle | Why::Worn(_) | Why::Relieved(_) | Why::Scaled | Why::Replaced => None,
+        Why::OwnWord | Why::Idle | Why::Worn(_) | Why::Relieved(_) | Why::Scaled | Why::Replaced => None,
     };
     Some(Verdict::Release { after: Duration::ZERO, counts })
 }

@@ -28,6 +28,8 @@ pub(super) enum Why {
     Unfit,
     /// The worker has been idle for a while, and others are there.
     Idle,
+    /// It has said so itself.
+    OwnWord,
     /// It has run for long enough.
     Worn(Wear),
     /// It has, and the worker of an heir replaces it.
@@ -54,6 +56,7 @@ impl Why {
             Why::Fault => "fault",
             Why::Unfit => "a job could not be begun",
             Why::Idle => "idle",
+            Why::OwnWord => "its own word",
             Why::Worn(wear) | Why::Relieved(wear) => wear.as_str(),
             Why::Scaled => "scaled down",
             Why::Replaced => "replaced",

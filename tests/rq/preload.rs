@@ -86,6 +86,9 @@ fn code_that_changes_on_disk_counts_for_the_next_job() {
         modules.write("tasks_old", "", &change.to_string());
         assert_eq!(modules.look("tasks_old")[1], change.to_string());
     }
+    // Its template leaves by its own word, soon after its start: no crash, after which the next one would wait.
+    let said = scene.sandbox.stderr();
+    assert_eq!((&modules.template()["restarts"], said.contains(" died")), (&json!(0), false), "{said}");
     assert!(stop(&mut running).success());
     assert!(scene.sandbox.stderr().contains("has changed: the next one imports it anew"));
 }

@@ -74,8 +74,10 @@ class Template:
             if self._descriptor in ready and self._told_to_stop():
                 return 0
             if preload is not None and preload.is_outdated():
-                print_at_once("taskvisor.worker: code that this template has imported for its jobs has changed: the next "
-                              "one imports it anew\n")
+                why = "code that this template has imported for its jobs has changed: the next one imports it anew"
+                print_at_once(f"taskvisor.worker: {why}\n")
+                # Not a crash, after which the next one would wait.
+                self._channel.write(frame("leaving", {"why": why}))
                 return 0
             if orders in ready and not self._obey():
                 return 0

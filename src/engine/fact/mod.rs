@@ -115,6 +115,7 @@ impl Fact {
             }
             Event::Stuck(id, cause) => of_worker(id, OfWorker::Stuck(cause.as_str().into())),
             Event::Faulty(id, how) => of_worker(id, OfWorker::Faulty(how.as_str().into())),
+            Event::Leaving(id, why) => of_worker(id, OfWorker::Leaves(why.as_str().into())),
             Event::Outgrown(id) => of_worker(id, OfWorker::Outgrown),
             Event::Exceeded { worker: id, job, excess, .. } => {
                 in_worker(job, id, OfJob::Exceeded(Box::new(*excess)))

@@ -28,6 +28,8 @@ pub(crate) enum OfWorker {
     Follow,
     /// It has more memory than its pool recycles at.
     Outgrown,
+    /// It is to be replaced by its own word: why.
+    Leaves(Box<str>),
     /// It broke the worker protocol: how.
     Faulty(Box<str>),
     /// It has ended, and no process of its tree lives.
@@ -100,6 +102,7 @@ impl OfWorker {
             OfWorker::Outgrown => {
                 to(&row.seldom().explains(format_args!("{worker} has more memory than its pool recycles at")))
             }
+            OfWorker::Leaves(why) => to(&row.seldom().explains(format_args!("{worker} leaves: {why}"))),
             OfWorker::Faulty(how) => {
                 to(&row.seldom().explains(format_args!("{worker} broke the protocol: {how}")));
             }

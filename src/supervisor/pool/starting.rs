@@ -79,7 +79,8 @@ impl Pool {
         };
         let most = if !index.has(Kind::Working) { most.min(BOOTS) } else { most };
         let at_once = most.saturating_sub(index.count(Kind::Booting));
-        let can_fork = self.template().is_none_or(|template| template.is_ready());
+        let forks = |template: &Slot| template.is_ready() && !template.is_leaving();
+        let can_fork = self.template().is_none_or(forks);
         let down = index.all(Kind::Due);
         down.filter(move |at| can_fork || self.slots[*at].is_template()).take(at_once)
     }

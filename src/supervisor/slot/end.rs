@@ -73,9 +73,37 @@ impl Slot {
         self.life.template.filter(|_| matches!(self.state, State::Killed { why: Why::Boot, .. }))
     }
 
+    /// The template of this life, if the life has run a job and so shown that the template is of use.
+    pub(crate) fn forked_well_by(&self) -> Option<WorkerId> {
+        self.life.template.filter(|_| self.life.taken > 0)
+    }
+
+    /// Whether a fork of this template is known to have run a job.
+    pub(crate) fn has_forked_well(&self) -> bool {
+        self.life.forked_well
+    }
+
+    /// A fork of this template has run a job.
+    pub(crate) fn note_good_fork(&mut self) {
+        self.life.forked_well = true;
+    }
+
+    /// Whether the life is the template that was asked to fork `other`, and ends by an order or by its own word: the
+    /// next one forks `other`.
+    pub(crate) fn goes_before_it_forks(&self, other: &Slot) -> bool {
+        let leaves = self.goes_for().is_some_and(|why| !matches!(why, Why::Boot | Why::Fault));
+        leaves && other.life.template == Some(self.id)
+    }
+
+    /// Why the life is being ended, or is to end.
+    fn goes_for(&self) -> Option<Why> {
+        self.state.ended_for().or(self.life.leaving)
+    }
+
     /// How a life that could not be made is to be judged; None if it was made.
-    pub(crate) fn end_unborn(&self, why: String) -> Option<End> {
+    pub(crate) fn end_unborn(&self, why: String, template_goes: bool) -> Option<End> {
         match self.state {
+            State::Starting { .. } if template_goes => Some(End::Planned),
             State::Starting { .. }
             | State::Stopping { why: Why::Boot, .. }
             | State::Killed { why: Why::Boot | Why::Fault, .. } => Some(End::Early(why)),
@@ -96,6 +124,11 @@ impl Slot {
                 "not ready in time".into()
             }
             (State::Killed { why: Why::Fault, .. }, Some(fault)) => fault.clone(),
+            // A life that was of no use would say it again at once, and the next one too.
+            _ if self.goes_for() == Some(Why::OwnWord) && !self.was_of_use(now) && !self.life.forked_well => {
+                "it ended by its own word before any job".into()
+            }
+            _ if self.goes_for() == Some(Why::OwnWord) => return End::Planned,
             (State::Stopping { .. } | State::Killed { .. }, _) => return End::Planned,
             // The life ended with the last job it was to have, so the end is that job's.
             (State::Busy | State::Unproven { .. }, _) if self.is_spent(pool) => return End::Planned,

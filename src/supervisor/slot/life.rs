@@ -13,6 +13,8 @@ pub(super) struct Life {
     pub(super) template: Option<WorkerId>,
     /// Whether the life ever took jobs.
     pub(super) ready: bool,
+    /// Whether a fork of this template has run a job.
+    pub(super) forked_well: bool,
     /// Since when the life has had no jobs, while it has none.
     pub(super) idle_since: Instant,
     /// Why the life takes no more jobs and ends after those that it has.
@@ -45,6 +47,7 @@ impl Life {
             born,
             template: None,
             ready: false,
+            forked_well: false,
             idle_since: born,
             leaving: None,
             next_after: None,

@@ -283,6 +283,13 @@ impl Slot {
         self.life.leaving = self.wear(now).map(Why::Worn);
     }
 
+    /// The worker says that it is to be replaced. Another reason to leave, which may leave the slot empty, goes first.
+    pub(crate) fn leave_by_its_word(&mut self, now: Instant) {
+        if self.life.leaving.is_none() {
+            self.let_go(now, Why::OwnWord);
+        }
+    }
+
     /// The life ends, and the slot makes the next one at `due`.
     fn wait_instead(&mut self, due: Instant) {
         (self.life.leaving, self.life.next_after) = (Some(Why::Backoff), Some(due));

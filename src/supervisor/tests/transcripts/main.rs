@@ -8,6 +8,7 @@ mod burst;
 mod changes;
 mod cut_off;
 mod jobs;
+mod leaving;
 mod limits;
 mod queues;
 mod script;

@@ -173,6 +173,7 @@ pub fn event(now: Instant, words: &str) -> Event {
             excess: excess(words[3]),
         },
         "outgrown" => Event::Outgrown(worker()),
+        "leaving" => Event::Leaving(worker(), "its code has changed".into()),
         "knows" => Event::Knows(0, Arc::new(words[1..].iter().map(|word| class(word)).collect())),
         "waiting" => Event::Waiting(0, words[1] == "yes"),
         "woken" if words.len() == 1 => Event::Woken(QueueSet::All),

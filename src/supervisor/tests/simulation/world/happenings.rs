@@ -78,6 +78,9 @@ impl World {
             self.soon(60_000, Happening::Tell(Event::Outgrown(worker)));
         }
         if self.unlucky(5) {
+            self.soon(60_000, Happening::Tell(Event::Leaving(worker, "its code has changed".into())));
+        }
+        if self.unlucky(5) {
             self.soon(60_000, Happening::Tell(Event::Faulty(worker, "unknown frame 'dome'".into())));
         }
     }

@@ -58,13 +58,8 @@ impl World {
             Event::Finished { job, fence, outcome, .. } if !outcome.is_of_a_begun_job() => {
                 self.checks.unbegun.insert((job.clone(), *fence));
             }
-            Event::Ready(_)
-            | Event::Spawned(_)
-            | Event::Faulty(..)
-            | Event::Finished { .. }
-            | Event::Woken(_)
-            | Event::Counted(_)
-            | Event::Idle(_) => {}
+            Event::Ready(_) | Event::Spawned(_) | Event::Leaving(..) | Event::Faulty(..) => {}
+            Event::Finished { .. } | Event::Woken(_) | Event::Counted(_) | Event::Idle(_) => {}
             Event::Reload(settings) => self.most_of(settings.pools.iter().map(|pool| pool.workers).max()),
             Event::Resized(_, workers) => self.most_of(Some(*workers)),
             Event::Change(_, Change::Scale(by)) => self.most_of(Some(by.of(self.checks.most))),
