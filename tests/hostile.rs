@@ -107,6 +107,32 @@ fn own(sandbox: &Sandbox, tree: &Path) {
     }
 }
 
+/// Where a process that changes its user stays open to that user, one that is born in the spawner's memory would be a
+/// window into it.
+#[test]
+fn slot_of_a_user_who_could_look_into_the_spawner_has_a_process_of_its_own() {
+    if !is_root() {
+        return;
+    }
+    for (dumpable, is_parked) in [("0", false), ("1", true), ("2", false)] {
+        let sandbox = Sandbox::new(Setting::Root);
+        let settings = "pools: [{name: default, workers: 1, user: daemon}, {name: own, workers: 1}]\n";
+        let file = file(&sandbox, settings);
+        // It is one setting for the whole machine, so only what is read of it is another.
+        let seen = sandbox.path("suid_dumpable");
+        fs::write(&seen, dumpable).unwrap();
+        let mount = format!("mount --bind {} /proc/sys/fs/suid_dumpable && exec \"$@\"", seen.display());
+        let _running = sandbox.start_under(&["unshare", "-m", "sh", "-c", &mount, "sh"], &["-c", &file]);
+        wait_until("it is up", || sandbox::is_up(&sandbox.status()));
+        let status = sandbox.status();
+        let slots = sandbox::slots(&status);
+        let has_process: Vec<bool> = slots.iter().map(|slot| slot["process"]["pid"].is_i64()).collect();
+        assert_eq!(has_process, [is_parked, false], "suid_dumpable = {dumpable}: {status}");
+        assert_eq!(run(&sandbox, &["true"])["state"], "complete");
+        sandbox.assert_calm();
+    }
+}
+
 #[test]
 fn uid_or_gid_4294967295_is_refused_for_a_pool() {
     if !is_root() {
