@@ -45,6 +45,7 @@ impl Ends {
             self.widen();
         }
         let place = self.place(at);
+        // Jobs come by the time of their put, and have ended in any order.
         if place < 0 {
             self.each(|numbers| {
                 drop(numbers.splice(..0, std::iter::repeat_n(0, place.unsigned_abs() as usize)))
@@ -53,6 +54,7 @@ impl Ends {
         }
         let (place, length) = (place.max(0) as usize, self.complete.len());
         self.each(|numbers| numbers.resize(length.max(place + 1), 0));
+        // Only jobs that have ended come here. The other states are named so that a new state must be, too.
         let numbers = match state {
             JobState::Complete => &mut self.complete,
             JobState::Canceled | JobState::Canceling => &mut self.canceled,
@@ -87,6 +89,7 @@ impl Ends {
         let twice = self.width() * 2;
         let is_late = self.from.0.rem_euclid(twice) != 0;
         self.each(|numbers| {
+            // A step begins at a multiple of its length, so the first one may be the later half of a longer step.
             if is_late {
                 numbers.insert(0, 0);
             }

@@ -120,6 +120,7 @@ macro_rules! name {
 
         impl fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                // `pad` obeys the width of a format, which `write_str` does not.
                 f.pad(&self.0)
             }
         }

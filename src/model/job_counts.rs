@@ -86,6 +86,7 @@ impl JobCounts {
     pub fn add_failure(&mut self, job: &JobRecord) {
         let (group, message) = job.cause().map_or(("", ""), |why| (why.group.as_str(), why.message.as_str()));
         let message = message[..message.floor_char_boundary(JobCounts::MESSAGE)].to_owned();
+        // Each is older than those before it, and the oldest are named: the newest makes room.
         self.failures.truncate(JobCounts::FAILURES - 1);
         self.failures.push_front(FirstFailure { job: job.id.clone(), group: group.into(), message });
     }

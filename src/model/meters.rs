@@ -110,6 +110,7 @@ impl Histogram {
     /// Adds one duration.
     pub fn add(&mut self, duration: Duration) {
         let seconds = duration.as_secs_f64();
+        // A duration that is equal to a bound counts below it, as `le` of Prometheus says.
         self.counts[Histogram::BOUNDS.partition_point(|bound| *bound < seconds)] += 1;
         self.sum = self.sum.saturating_add(duration);
     }

@@ -31,6 +31,7 @@ pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -
             T::deserialize(MapAccessDeserializer::new(fields))
         }
     }
+    // `deserialize_struct` would let the format give a list, too.
     deserializer.deserialize_map(Fields(PhantomData))
 }
 

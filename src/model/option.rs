@@ -174,6 +174,7 @@ impl OptionsInForce {
     pub fn length(&self, queue: Option<&QueueName>, name: OptionName) -> Duration {
         match self.value(queue, name) {
             OptionValue::Length(length) => length,
+            // Never met: the values of an option are all of one kind.
             OptionValue::Count(seconds) => Duration::from_secs(seconds),
         }
     }

@@ -228,6 +228,7 @@ fn words(text: &str) -> Vec<String> {
 }
 
 fn term(word: String) -> Term {
+    // A word may have a colon of its own, as the tag `batch:night` has.
     let of_field = word.split_once(':').and_then(|(name, rest)| {
         let (_, field) = FIELDS.iter().find(|(known, _)| *known == name)?;
         (!rest.is_empty()).then(|| (*field, rest.to_owned()))

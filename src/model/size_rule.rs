@@ -48,6 +48,7 @@ impl SizeRule {
         rules
             .iter()
             .filter_map(|rule| Some((latest(rule)?, rule)))
+            // `max_by_key` keeps the last of equals.
             .max_by_key(|(since, rule)| (*since, rule.shown(*since)))
     }
 

@@ -14,6 +14,7 @@ macro_rules! word_enum {
 
         impl $name {
             /// All values, in the order of the documentation.
+            // A macro cannot count its rows; the length of an array of the words can be taken.
             pub const ALL: [$name; [$($word),*].len()] = [$($name::$variant),*];
 
             /// The word that people and programs type and read.

@@ -24,6 +24,7 @@ pub fn json_depth(text: &[u8]) -> usize {
     let (mut deepest, mut depth, mut in_string, mut is_escaped) = (0, 0_usize, false, false);
     for byte in text {
         match byte {
+            // First: a quote or a bracket behind a backslash is a letter of the string.
             _ if is_escaped => is_escaped = false,
             b'\\' if in_string => is_escaped = true,
             b'"' => in_string = !in_string,

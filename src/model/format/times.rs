@@ -55,6 +55,7 @@ macro_rules! pairs {
             pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
                 #[derive(Deserialize)]
                 struct Pair {
+                    // Whether it may be missing depends on `T`, so it is checked below.
                     #[serde(rename = $ms, default)]
                     moment: Option<Millis>,
                 }

@@ -23,6 +23,7 @@ impl fmt::Display for WrongLine {
 impl WrongLine {
     /// The reason, with the line below it and marks under the wrong place.
     pub fn picture(&self) -> String {
+        // With a tab in the line the marks would stand below another place.
         let line: String = self.line.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
         let width = self.line[self.place.clone()].chars().count().max(1);
         format!("{}\n  {line}\n  {}{}", self.why, " ".repeat(self.column()), "^".repeat(width))
@@ -110,6 +111,7 @@ impl Reader<'_> {
             if !word.is_empty() {
                 words.push(at..at + word.len());
             }
+            // Each space of ASCII is one byte.
             at += word.len() + 1;
         }
         words

@@ -37,6 +37,7 @@ fn by_the_clock(line: &Cron, zone: &TimeZone, moment: Timestamp) -> Option<Times
 fn first_time(zone: &TimeZone, what: DateTime) -> Option<Timestamp> {
     match zone.to_ambiguous_timestamp(what).offset() {
         AmbiguousOffset::Unambiguous { offset } => offset.to_timestamp(what).ok(),
+        // With the offset before the jump it is the first of the two.
         AmbiguousOffset::Fold { before, .. } => before.to_timestamp(what).ok(),
         // With the offset after the jump, the time that does not exist lies before it.
         AmbiguousOffset::Gap { after, .. } => {

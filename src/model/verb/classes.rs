@@ -47,6 +47,7 @@ impl ClassStats {
     /// a day.
     pub fn told(&self, mut sums: Vec<(Day, String, ClassSums)>) -> Vec<ClassDay> {
         sums.retain(|(_, class, _)| self.class.as_ref().is_none_or(|asked| asked.as_str() == class));
+        // `false` comes before `true`: the empty name is the last of its day.
         sums.sort_by(|a, b| (b.0, a.1.is_empty(), &a.1).cmp(&(a.0, b.1.is_empty(), &b.1)));
         sums.into_iter().map(|(day, class, sums)| sums.told(day, class)).collect()
     }

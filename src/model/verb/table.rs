@@ -106,6 +106,7 @@ macro_rules! verbs {
                 match self {
                     $(Verb::$name(_asked) => {
                         let silent: Option<Said> = None;
+                        // In a row without a sentence this is all that is left.
                         silent$(.or_else(|| told(_asked, $says)))?
                     })*
                 }
