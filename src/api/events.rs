@@ -8,7 +8,7 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
 
@@ -21,6 +21,9 @@ use model::{Interest, PublishedEvent, What};
 
 /// Keep-alive interval: proxies close idle connections.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Bytes of a piece, without its last event: a limit of what a reader that is slow keeps from being lost.
+const PIECE: usize = 16 << 10;
 
 /// Answers with events from now on, as long as the client reads.
 pub(super) async fn events(
@@ -47,8 +50,8 @@ pub(super) async fn events(
     Ok((headers, body).into_response())
 }
 
-/// Sends each event once the one before is on its way. A reader that is too slow loses the oldest events, and gets an
-/// event that says so.
+/// Sends events as they come; those that come while a piece is on its way are the next piece. A reader that is too slow
+/// loses the oldest events, and gets an event that says so.
 async fn send(
     news: &mut Receiver<Arc<PublishedEvent>>,
     interest: Interest,
@@ -56,31 +59,53 @@ async fn send(
     pieces: Sender<Piece>,
 ) {
     // The head of the answer goes out with the first piece.
-    let mut piece = Some(form.nothing());
+    let mut piece = form.nothing();
     // The reader does not see events that are filtered out: they do not replace a keep-alive.
     let mut silent = tokio::time::interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
+    let mut is_over = false;
     loop {
-        if let Some(piece) = piece.take()
-            && pieces.send(Ok(piece)).await.is_err()
-        {
+        if !piece.is_empty() && pieces.send(Ok(std::mem::take(&mut piece))).await.is_err() || is_over {
             return;
         }
         let next = tokio::select! {
             next = news.recv() => next,
             _ = silent.tick() => {
-                piece = Some(form.nothing());
+                piece = form.nothing();
                 continue;
             }
             () = pieces.closed() => return,
         };
-        piece = match next {
+        (piece, is_over) = gather(next, news, &interest, form);
+    }
+}
+
+/// The piece of an event and of those that wait behind it, and whether they were the last.
+fn gather(
+    mut next: Result<Arc<PublishedEvent>, RecvError>,
+    news: &mut Receiver<Arc<PublishedEvent>>,
+    interest: &Interest,
+    form: Form,
+) -> (Vec<u8>, bool) {
+    let mut piece = Vec::new();
+    loop {
+        match next {
             Ok(news) if news.what == What::Ended => {
-                let _ = pieces.send(Ok(form.of(&news))).await;
-                return;
+                piece.extend(form.of(&news));
+                return (piece, true);
             }
-            Ok(news) => interest.takes(&news).then(|| form.of(&news)),
-            Err(RecvError::Lagged(count)) => Some(form.of(&lost(count))),
-            Err(RecvError::Closed) => return,
+            Ok(news) if interest.takes(&news) => piece.extend(form.of(&news)),
+            Ok(_) => {}
+            Err(RecvError::Lagged(count)) => piece.extend(form.of(&lost(count))),
+            Err(RecvError::Closed) => return (piece, true),
+        }
+        if piece.len() >= PIECE {
+            return (piece, false);
+        }
+        next = match news.try_recv() {
+            Ok(news) => Ok(news),
+            Err(TryRecvError::Empty) => return (piece, false),
+            Err(TryRecvError::Lagged(count)) => Err(RecvError::Lagged(count)),
+            Err(TryRecvError::Closed) => Err(RecvError::Closed),
         };
     }
 }

@@ -141,6 +141,23 @@ async fn event_stream_sends_keep_alives_and_numbered_events() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn events_that_come_together_are_sent_together() {
+    let served = served(Limits::default());
+    let mut reader = UnixStream::connect(&served.socket).await.unwrap();
+    reader.write_all(b"GET /v1/events HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    while !some(&mut reader).await.contains(":\n\n") {}
+    for n in 1..=3 {
+        tell(&served, n, What::Put, "a");
+    }
+    let mut text = String::new();
+    while !text.contains("data: ") {
+        text = some(&mut reader).await;
+    }
+    // A chunk is its length and its bytes, each with an end of line.
+    assert_eq!((text.matches("data: ").count(), text.matches("\r\n").count()), (3, 2), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn event_stream_sends_keep_alives_though_other_events_are_filtered() {
     let served = served(Limits::default());
     let mut reader = UnixStream::connect(&served.socket).await.unwrap();
