@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+
+use crate::bad_days::ok;
 use crate::beside_moto::Moto;
 use crate::jobs::Scene;
 use crate::sandbox::wait_until;
@@ -50,6 +53,27 @@ fn dead_letters_run_again_as_the_same_jobs_with_their_counters_cleared() {
     assert!(jobs.iter().all(|job| job["attempt"] == 1), "{jobs:?}");
     assert_eq!(scene.fake.bodies("dlq-mail"), ["no job at all"]);
     assert_eq!(scene.said("out").lines().count(), 3);
+}
+
+/// AWS moves the message as it is: it has no attribute that names its job.
+#[test]
+fn dead_letter_that_aws_itself_has_moved_is_the_same_job_with_its_attempts_cleared() {
+    let scene = Scene::new();
+    scene.queue("dlq-mail");
+    let policy = json!({
+        "deadLetterTargetArn": "arn:aws:sqs:us-east-1:123456789012:dlq-mail", "maxReceiveCount": "2"
+    });
+    let asked = json!({"QueueName": "mail", "Attributes": {"RedrivePolicy": policy.to_string()}});
+    ok(&scene.fake, "CreateQueue", asked);
+    let _running = scene.start(&["-w", "1", "-q", "mail", "--retries", "2"]);
+    let put = scene.sandbox.ok(&["put", "-q", "mail", "--", "/bin/sh", "-c", "[ -e good ]"]);
+    wait_until("AWS has moved it", || scene.fake.counts("dlq-mail")[0] == 1);
+    std::fs::write(scene.sandbox.work("good"), "").unwrap();
+    assert_eq!(scene.retry(&[]), "1 job retried, from dlq-mail\n");
+    wait_until("it is complete", || scene.sandbox.state(put.trim()) == "complete");
+    let jobs = scene.jobs(&[]);
+    assert_eq!((jobs.len(), &jobs[0]["attempt"]), (1, &1.into()), "{jobs:?}");
+    assert!(scene.is_empty("dlq-mail") && scene.is_empty("mail"));
 }
 
 /// Between the send and the delete a dead letter exists twice: the ledger knows that it was sent.

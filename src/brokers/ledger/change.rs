@@ -11,6 +11,8 @@ pub(super) enum Write {
     Adopt(Fetch, Vec<(Delivery, WorkerId)>),
     /// How jobs ended, and messages that run no more.
     Ends(Vec<Settlement>, Vec<String>),
+    /// A message that runs no more though it was no job, or one that is held, with the job that it names.
+    Discarded(String, JobId),
     /// Leases that are lost, each with what its end counts as.
     Lost(Vec<(JobId, Fence, Count)>),
     /// Jobs that ended elsewhere.
@@ -26,7 +28,7 @@ impl Write {
     pub fn what(&self) -> &'static str {
         match self {
             Write::Adopt(..) => "failed to write jobs into the ledger",
-            Write::Ends(..) => "failed to write ends of jobs into the ledger",
+            Write::Ends(..) | Write::Discarded(..) => "failed to write ends of jobs into the ledger",
             Write::Lost(_) => "failed to write into the ledger which leases are lost",
             Write::Learn(_) => "failed to write into the ledger what ended elsewhere",
             Write::GaveBack(_) => "failed to write into the ledger what went back",
@@ -43,6 +45,7 @@ impl Write {
                 given.iter().map(|(delivery, _)| EACH + delivery.job.payload.bytes()).sum()
             }
             Write::Ends(ends, messages) => ends.iter().map(end_bytes).sum::<usize>() + EACH * messages.len(),
+            Write::Discarded(..) => EACH,
             Write::Lost(leases) => EACH * leases.len(),
             Write::Learn(ended) => ended.iter().map(|(_, how)| EACH + elsewhere_bytes(how)).sum(),
             Write::GaveBack(jobs) => EACH * jobs.len(),
@@ -55,6 +58,7 @@ impl Write {
         match self {
             Write::Adopt(request, given) => return store.adopt(request, given).await,
             Write::Ends(ends, messages) => drop(store.note_ends(ends, messages).await?),
+            Write::Discarded(message, job) => store.discarded(message, job).await?,
             Write::Lost(leases) => store.lost(leases).await?,
             Write::Learn(ended) => store.learn(ended).await?,
             Write::GaveBack(jobs) => store.gave_back(jobs).await?,

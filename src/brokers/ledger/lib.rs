@@ -180,9 +180,10 @@ impl Ledger {
         }
     }
 
-    /// Records that a message runs here no more, though it was no job.
-    pub async fn discarded(&self, message: String) {
-        self.write(Write::Ends(Vec::new(), vec![message])).await;
+    /// Records that a message runs here no more, though it was no job, or one that is held: if that comes in another
+    /// message, somebody has put it back.
+    pub async fn discarded(&self, message: String, job: JobId) {
+        self.write(Write::Discarded(message, job)).await;
     }
 
     /// The next jobs after `place` that the ledger has as waiting, in order, with their places.

@@ -10,6 +10,7 @@ use super::call::Kind;
 use super::columns::state;
 use super::handle::Sqlite;
 use super::lapse::{self, HeldLease};
+use super::learn::forget_delivery;
 use super::lease;
 use super::put::{self, Granted};
 use super::receives::{RECEIVES, counted};
@@ -90,22 +91,30 @@ impl Sqlite {
         let now = self.now();
         self.run(Kind::Note, move |store| {
             let answers = settle::settle(store, &ends, now)?;
-            let mut keep = store.conn.prepare_cached(
-                "INSERT INTO ended_message (id, at) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
-            )?;
             for message in &messages {
-                keep.execute(params![message, store.millis(now)])?;
+                end_message(store, message, now)?;
             }
-            drop(keep);
-            let mut forget = store.conn.prepare_cached("DELETE FROM delivery WHERE jid = ?1")?;
             for (end, answer) in ends.iter().zip(&answers) {
                 // A job that waits again keeps its count: its broker goes on counting, too.
                 if matches!(answer, Settling::Settled(state) if state.has_ended()) {
-                    forget.execute([end.job.as_str()])?;
+                    forget_delivery(store, &end.job)?;
                 }
             }
-            drop(forget);
             Ok(answers)
+        })
+        .await
+    }
+
+    /// Records that a message is to run no more though it was no job, or one that is held. What is known of the deliveries
+    /// of a held job was that message's: another message of it counts from one.
+    pub async fn discarded(&self, message: String, job: JobId) -> Result<(), Error> {
+        let now = self.now();
+        self.run(Kind::Note, move |store| {
+            end_message(store, &message, now)?;
+            match known(store, &job)? {
+                Some((_, JobState::Held)) => forget_delivery(store, &job),
+                _ => Ok(()),
+            }
         })
         .await
     }
@@ -188,7 +197,7 @@ fn adopt(
             return Ok(Adopted::Ended);
         }
         // The rule about interruptions holds it, and its broker has delivered the same message once more.
-        Some((row, JobState::Held)) if counted.is_some_and(|counted| counted < *attempt) => {
+        Some((row, JobState::Held)) if is_held(store, id, *attempt)? => {
             return Ok(Adopted::Held(failure(store, row)?));
         }
         Some((row, state)) => {
@@ -272,6 +281,14 @@ fn keep(store: &Store, delivery: &Delivery, now: i64) -> Result<(), Trouble> {
     Ok(())
 }
 
+fn end_message(store: &Store, message: &str, now: Instant) -> Result<(), Trouble> {
+    let mut keep = store
+        .conn
+        .prepare_cached("INSERT INTO ended_message (id, at) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?;
+    keep.execute(params![message, store.millis(now)])?;
+    Ok(())
+}
+
 fn has_ended(store: &Store, message: &str) -> Result<bool, Trouble> {
     let mut statement = store.conn.prepare_cached("SELECT 1 FROM ended_message WHERE id = ?1")?;
     Ok(statement.exists([message])?)
@@ -281,6 +298,14 @@ fn has_ended(store: &Store, message: &str) -> Result<bool, Trouble> {
 fn known(store: &Store, id: &JobId) -> Result<Option<(i64, JobState)>, Trouble> {
     let mut statement = store.conn.prepare_cached("SELECT id, state FROM job WHERE jid = ?1")?;
     Ok(statement.query_row([id.as_str()], |row| Ok((row.get(0)?, state(row.get(1)?)))).optional()?)
+}
+
+/// Whether this delivery comes after the one under which the job was held, and of the same message: others count from one.
+fn is_held(store: &Store, id: &JobId, attempt: u32) -> Result<bool, Trouble> {
+    let mut statement = store.conn.prepare_cached(
+        "SELECT 1 FROM delivery JOIN job USING (jid, fence) WHERE jid = ?1 AND counted < ?2",
+    )?;
+    Ok(statement.exists(params![id.as_str(), attempt])?)
 }
 
 /// Why a job is held.

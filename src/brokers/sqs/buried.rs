@@ -39,6 +39,12 @@ impl Shared {
         self.ledger.learn(buried).await;
     }
 
+    /// The message of a job was found among the dead letters: if the job waits here, AWS itself has moved it.
+    pub(super) async fn was_buried(&self, job: JobId, dead: &Queue) {
+        let moved = format!("AWS has moved it to the dead-letter queue '{}'", dead.name);
+        self.ledger.learn(vec![(job, ended(moved))]).await;
+    }
+
     /// The policy of a queue; None = it has none, or that is not known, which is no answer to keep.
     async fn policy(&self, queue: &Queue) -> Option<Redrive> {
         let mut known = queue.redrive.lock().await;

@@ -287,7 +287,7 @@ pub(super) async fn discard(
                 );
             }
             // Before the deletion: if that fails, the message comes again and is not sent a second time.
-            shared.ledger.discarded(message.id.clone()).await;
+            shared.ledger.discarded(message.id.clone(), message.job.as_str().into()).await;
             source.queue.delete(&message.handle).await.ok();
         }
         Err(fault) => {

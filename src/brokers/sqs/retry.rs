@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::client::{JOB, Message, Outgoing};
 use super::fault::Fault;
 use super::queue::Queue;
-use super::shared::Shared;
+use super::shared::{NOTED_MAX, Shared};
 use super::source::{Sqs, all};
 use broker::Error;
 use model::verb::{Act, Bulk, Queues, Retry, Swept, VerbRequest};
@@ -227,8 +227,9 @@ async fn move_back(
     let (target, body) = (shared.queue_of(queue), shared.bodies.afresh(&letter.body, clock::wall()));
     let once = format!("retry-{}", letter.id);
     let message = target.message(body, letter.group.clone(), Duration::ZERO, &once);
-    // Without the attribute a job has the id of its message, and the new message has another.
-    let is_named = letter.job != letter.id;
+    shared.was_buried(letter.job.as_str().into(), dead).await;
+    // AWS moves a message without the attribute. It is the same job all the same: the new message has another id.
+    let is_named = letter.job != letter.id || message.body.len() <= NOTED_MAX;
     let notes = is_named.then(|| (JOB, letter.job.clone())).into_iter().collect();
     let sent = target.send(&Outgoing { notes, ..message }).await;
     let id = sent.map_err(|fault| target.error("put a dead letter back into", &fault))?;
@@ -239,7 +240,7 @@ async fn move_back(
         shared.ledger.ask(Retry { job: job.clone() }.verb(), by).await.ok();
     }
     // Before the deletion: if that fails, the letter is not moved a second time.
-    shared.ledger.discarded(letter.id.clone()).await;
+    shared.ledger.discarded(letter.id.clone(), job.clone()).await;
     dead.delete(&letter.handle).await.map_err(failed)?;
     Ok(Moved::Job(job))
 }

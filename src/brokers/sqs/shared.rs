@@ -24,7 +24,7 @@ use select::terms::COUNTED;
 /// How long a message is hidden whose class no worker here takes: the first time, and at most.
 const UNWANTED: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(300));
 /// A larger body leaves no room for attributes beside it.
-const NOTED_MAX: usize = (1 << 20) - (8 << 10);
+pub(super) const NOTED_MAX: usize = (1 << 20) - (8 << 10);
 
 pub(super) struct Shared {
     pub client: Arc<Client>,

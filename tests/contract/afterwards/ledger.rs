@@ -6,12 +6,17 @@ use sqlite::Options;
 
 use super::*;
 
-/// A ledger, and a function that records delivery `number` of job "a" and gives the ledger's answer.
+/// Records delivery `number` of job "a", whose message has the id of the job, and gives the ledger's answer.
 async fn delivered(ledger: &Ledger, number: u32) -> Adopted {
+    delivered_in("a", ledger, number).await
+}
+
+/// The same in this message.
+async fn delivered_in(message: &str, ledger: &Ledger, number: u32) -> Adopted {
     let asked = request(&["q"], 1);
     let lease = Lease { job: "a".into(), fence: Fence(u64::from(number)), expires_at: Instant(0) };
     let handle = "handle".into();
-    let (message, put_at) = ("a".into(), None);
+    let (message, put_at) = (message.into(), None);
     let delivery = Delivery { job: job("a"), lease, message, attempt: number, put_at, handle };
     ledger.adopt(&asked, vec![(delivery, asked.workers[0])]).await.remove(0)
 }
@@ -79,6 +84,24 @@ async fn message_that_interruptions_hold_is_not_run_when_it_comes_again() {
     let Adopted::Held(failure) = delivered(&ledger, 4).await else { panic!("it runs") };
     assert_eq!(failure.group, "interrupted");
     assert_eq!(attempt(delivered(&ledger, 1).await), 1, "a person has put it again");
+}
+
+/// SQS counts the deliveries of a message that is moved back from the dead letters from one.
+#[tokio::test]
+async fn held_job_that_was_put_back_in_another_message_runs_however_often_that_went_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(directory.path(), true).unwrap();
+    for number in 1..=3 {
+        delivered(&ledger, number).await;
+        ledger.recover("me".into(), Vec::new()).await;
+    }
+    assert!(matches!(delivered(&ledger, 4).await, Adopted::Held(_)));
+    ledger.discarded("a".into(), "a".into()).await;
+    assert!(matches!(delivered(&ledger, 5).await, Adopted::Ended), "its deletion failed");
+    for number in 1..=4 {
+        ledger.gave_back(vec![("a".into(), number)]).await;
+    }
+    assert_eq!(attempt(delivered_in("b", &ledger, 5).await), 1);
 }
 
 /// An outage is no death: whoever says that the lease is lost, or takes the message again, lives.
