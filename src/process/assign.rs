@@ -188,6 +188,7 @@ fn say_run(
 fn raw(bytes: &[u8]) -> Raw {
     let b64 = STANDARD.encode(bytes);
     match std::str::from_utf8(bytes) {
+        // The object around base64 has 8 bytes more than a string has.
         Ok(text) if serde_json::to_string(text).is_ok_and(|json| json.len() <= b64.len() + 8) => {
             Raw::Text(text.to_owned())
         }

@@ -127,6 +127,7 @@ impl Channel {
 
     /// Whether nobody holds its other end any more: that of a parked child is closed when its program is executed.
     pub(super) fn is_left(&self) -> bool {
+        // POLLHUP and POLLERR come without being asked for (poll(2)).
         let mut end = [PollFd::new(self.socket.as_fd(), PollFlags::empty())];
         poll(&mut end, PollTimeout::ZERO).is_ok_and(|_| end[0].any().unwrap_or(false))
     }

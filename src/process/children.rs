@@ -197,6 +197,7 @@ impl Children {
                     if event.events().intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLHUP) {
                         self.read_channel(worker, now, &mut words);
                     }
+                    // After EPOLLOUT the socket may have room again.
                     self.unsent.insert(worker);
                 }
             }
@@ -207,6 +208,7 @@ impl Children {
     /// The ready descriptors. They are edge-triggered, and this list is level-triggered: an edge may be cleared once
     /// the list is complete, so data that one read leaves is noted in `more`.
     fn wait(&mut self, events: &mut [EpollEvent; TURN]) -> io::Result<usize> {
+        // Nobody waits here: the readiness is only taken to be cleared below.
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         let guard = self.readiness.poll_read_ready(&mut context);
         let count = match self.epoll.wait(events, EpollTimeout::ZERO) {

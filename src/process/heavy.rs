@@ -18,6 +18,7 @@ impl Life {
             Role::Worker | Role::Parked | Role::Child => ("it takes", 1),
         };
         let tree = Tree::of(self.pid, usize::MAX);
+        // The cheap figure first, which is never less than the exact one.
         if tree.resident() / sharers <= limit || tree.memory() / sharers <= limit {
             return Ok(());
         }

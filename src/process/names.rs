@@ -23,6 +23,7 @@ impl Room {
     pub(super) fn here() -> Room {
         let stack = getrlimit(Resource::RLIMIT_STACK).map_or(u64::MAX, |(soft, _)| soft);
         let quarter = usize::try_from(stack / 4).unwrap_or(usize::MAX);
+        // MAX_ARG_STRLEN of the kernel is 32 pages.
         Room { each: 32 * page_size() as usize, all: quarter.clamp(128 << 10, 6 << 20) }
     }
 

@@ -91,6 +91,7 @@ impl Plan {
             socket: socket.to_owned(),
             sandboxes: sandboxes.to_owned(),
             environment: environment(spec),
+            // So dumpable is a process that changes its user (prctl(2)): with 1 that user may trace it.
             is_exposed: std::fs::read_to_string("/proc/sys/fs/suid_dumpable")
                 .map_or(true, |dumps| dumps.trim() == "1"),
         }

@@ -57,6 +57,7 @@ fn interpreter(path: &Path) -> Option<String> {
         return None;
     }
     let mut start = Vec::new();
+    // The kernel itself looks at no more of a file for its `#!` (BINPRM_BUF_SIZE).
     File::open(path).ok()?.take(256).read_to_end(&mut start).ok()?;
     let line = start.strip_prefix(b"#!").and_then(|rest| rest.split(|byte| *byte == b'\n').next());
     Some(match line {

@@ -10,6 +10,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fchmod, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
+// NOFOLLOW, as a job may have put a link to another directory there.
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Removes a directory and everything in it, without following links. Whatever the depth, it uses the same stack and

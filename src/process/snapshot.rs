@@ -62,6 +62,7 @@ fn tree(leader: i32) -> Vec<Caught> {
     while let Some((pid, depth)) = next.pop().filter(|_| found.len() < PROCESSES) {
         let Some(caught) = caught(pid, depth) else { continue };
         found.push(caught);
+        // The last one is taken first, so the first child is put last.
         next.extend(usage::children(pid).into_iter().rev().map(|child| (child, depth + 1)));
     }
     found

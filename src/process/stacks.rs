@@ -94,6 +94,7 @@ fn catches(pid: i32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
     let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // Bit N-1 stands for signal N (proc(5)).
     caught.is_some_and(|mask| mask >> (Signal::SIGURG as u32 - 1) & 1 == 1)
 }
 

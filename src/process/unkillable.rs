@@ -12,6 +12,7 @@ pub fn cause(pid: i32) -> String {
         return "a process that cannot be seen from here (in another pid namespace?) does not die".into();
     }
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    // Signal 0 only asks whether we may send one (kill(2)).
     let is_refused = kill(Pid::from_raw(pid), None) == Err(Errno::EPERM);
     let place = fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default();
     in_words(pid, &status, is_refused, &place)
