@@ -33,6 +33,7 @@ pub(super) async fn broken(place: &Place, Line { sender, connection }: Line, err
 /// Whether the bytes are no HTTP answer, or one without a request.
 fn is_nonsense(error: &hyper::Error) -> bool {
     use std::error::Error as _;
+    // What the connection has not caused, nor this side, comes from the parser.
     let is_io = error.source().is_some_and(|source| source.is::<io::Error>());
     !(is_io || error.is_incomplete_message() || error.is_closed() || error.is_canceled())
 }

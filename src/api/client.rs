@@ -328,6 +328,7 @@ impl Client {
         accept: &str,
         body: Bytes,
     ) -> Result<(Response<Incoming>, Line), Error> {
+        // At this level hyper adds no Host by itself.
         let mut request = Request::builder().method(method).uri(path).header("host", self.place.host());
         request = request.header("content-type", "application/json").header("accept", accept);
         if let Some(token) = self.place.token() {
@@ -359,6 +360,7 @@ impl Client {
         let stream = connect(&self.place).await?;
         let lost = |error| Error::Lost(self.place.clone(), error);
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
+        // Requests only move while the connection itself is polled.
         Ok(Line { sender, connection: tokio::spawn(connection) })
     }
 }

@@ -235,6 +235,7 @@ impl Activity {
         change(&mut what);
         what.since = Instant::now();
         drop(what);
+        // Only the loop of the door waits for this.
         self.shared.changed.notify_one();
     }
 }

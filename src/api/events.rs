@@ -68,6 +68,7 @@ async fn send(
             return;
         }
         let next = tokio::select! {
+            // No event is lost if another branch wins: `recv` is cancel-safe.
             next = news.recv() => next,
             _ = silent.tick() => {
                 piece = form.nothing();

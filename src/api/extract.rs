@@ -108,6 +108,7 @@ async fn collect_noting(
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     serde_json::from_slice(bytes)
+        // `Object` refuses a list, which serde would read as the fields in their order.
         .map(|Object(value)| value)
         .map_err(|error| Problem::bad_request(format!("the body is not right: {error}")))
 }

@@ -122,6 +122,7 @@ impl Terms {
 
     fn is_ours(&self, name: &str) -> bool {
         let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
+        // No name server tells where these lead, so no foreign page can be called so.
         name == "localhost"
             || address.parse().is_ok_and(|address: IpAddr| address.is_loopback())
             || self.hosts.iter().any(|host| host == name)
@@ -143,6 +144,7 @@ fn called(uri: &Uri, headers: &HeaderMap) -> Result<String, &'static str> {
     if uri.authority().is_some_and(|authority| authority.as_str() != host) {
         return Err("a request names one host");
     }
+    // An IPv6 address stands in brackets, as it has colons of its own.
     let end = match host.rfind(']') {
         Some(bracket) => bracket + 1,
         None => host.find(':').unwrap_or(host.len()),
@@ -163,6 +165,7 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
 
 /// Compares in constant time: it takes as long wherever a wrong token differs.
 fn same(one: &[u8], other: &[u8]) -> bool {
+    // Without `black_box` the compiler may end the loop at the first difference.
     let differ = one.iter().zip(other).fold(0, |differ, (a, b)| std::hint::black_box(differ | (a ^ b)));
     one.len() == other.len() && differ == 0
 }

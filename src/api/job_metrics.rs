@@ -19,6 +19,7 @@ pub(super) fn jobs(page: &mut Page, meters: &Meters) {
         "counter",
         "Attempts ended by a limit, a crash, want of memory or a lost lease.",
     );
+    // Also those at 0: an increase can only be seen from a value before it.
     for kind in ["cpu", "crash", "lease", "memory", "oom", "output", "processes", "time"] {
         let count = counters.kills.get(kind).copied().unwrap_or_default();
         page.sample("attempts_killed_total", &[("kind", kind)], count);
@@ -36,6 +37,7 @@ fn histogram(page: &mut Page, name: &str, help: &str, queues: &BTreeMap<String, 
     for (queue, histogram) in queues {
         let mut sum = 0;
         for (bound, count) in Histogram::BOUNDS.iter().zip(&histogram.counts) {
+            // Each bucket of Prometheus has those of the smaller ones, too.
             sum += count;
             let labels = [("queue", queue.as_str()), ("le", &bound.to_string())];
             page.sample(&format!("{name}_bucket"), &labels, sum);

@@ -139,6 +139,7 @@ impl Sending {
         let end = self.api.ended(self.id.clone());
         tokio::pin!(end);
         let mut look = tokio::time::interval(LOOK);
+        // After a slow read no looks are made up for.
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut place = tokio::time::interval_at(Instant::now() + PLACE, PLACE);
         let mut silent = tokio::time::interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
@@ -163,6 +164,7 @@ impl Sending {
             }
         }
         self.runs_elsewhere(&mut output).await;
+        // What came between the latest look and the end.
         output = self.rest(output).await?;
         self.end(output).await
     }
@@ -185,6 +187,7 @@ impl Sending {
             let piece: Vec<u8> = parts.into_iter().flat_map(|part| self.form.part(part)).collect();
             if !piece.is_empty() {
                 self.pieces.send(Ok(piece)).await.map_err(|_| None)?;
+            // A filter may leave nothing to send, by which it would be seen that the reader has gone.
             } else if self.pieces.is_closed() {
                 return Err(None);
             }
@@ -194,6 +197,7 @@ impl Sending {
     async fn end(&self, output: JobOutput) -> Result<(), Option<Problem>> {
         let JobOutput { mut reader, state, elsewhere, put_at } = output;
         let mut removed_until = None;
+        // There is none: it was removed, or the job has printed nothing.
         if !reader.found() {
             (reader, removed_until) = on_disk(reader, move |reader| Ok(reader.removed_since(put_at))).await?;
         }

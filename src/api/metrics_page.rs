@@ -29,6 +29,7 @@ impl Page {
 }
 
 fn escape(out: &mut String, letter: char) {
+    // All that the text format escapes in the value of a label.
     match letter {
         '\\' => out.push_str("\\\\"),
         '"' => out.push_str("\\\""),

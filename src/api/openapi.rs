@@ -84,6 +84,7 @@ impl Document {
             "summary": route.does,
             "responses": { "200": answer, "default": self.refusal() },
         });
+        // These are of QuantumLeap, which answers without a body.
         if route.method == "DELETE" {
             operation["responses"] = json!({ "204": { "description": "Done." }, "default": self.refusal() });
         }

@@ -26,6 +26,7 @@ impl<S> Patient<S> {
 
     fn judge<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
+            // Any progress ends the time: a slow reader is not a stalled one.
             if self.stalled.take().is_some() {
                 self.doing.stalled(false);
             }

@@ -37,6 +37,7 @@ impl Place {
             return Err(wrong("it ends with the port"));
         }
         match uri.authority() {
+            // Neither user nor password: the gate asks for the token alone.
             Some(place) if place.port_u16().is_some() && !place.as_str().contains('@') => {
                 Ok(Place::Port { host: place.as_str().into(), token })
             }

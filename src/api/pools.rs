@@ -46,7 +46,6 @@ pub(super) fn routes(routes: Routes) -> Routes {
 
 type PoolOf = Result<Path<String>, PathRejection>;
 
-/// The client of a request.
 async fn reload(State(api): Api, By(by): By, body: Body) -> Answer<Reloaded> {
     let Reload { dry_run } = read_or_default(body, SMALL_LIMIT).await?;
     Ok(Json(api.reload(dry_run, by).await?))

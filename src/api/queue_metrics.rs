@@ -35,7 +35,9 @@ pub(super) fn queues(page: &mut Page, meters: &Meters) {
         for (sum, state) in queue.jobs.iter_mut().zip(JobState::ALL) {
             *sum += counts.jobs.get(&state).copied().unwrap_or_default();
         }
+        // The clock may have been put back since the put.
         let age = counts.oldest_waiting.map(|put| meters.now.0.saturating_sub(put.0).max(0));
+        // None is less than any age.
         queue.oldest = queue.oldest.max(age);
         queue.paused += u64::from(counts.paused.is_some());
         queue.unserved += u64::from(counts.unserved && counts.to_run() > 0);

@@ -50,6 +50,7 @@ impl Role {
                 (looks && route != Some(PICTURE)) || (method == Method::POST && route == Some("/v1/wait"))
             }
             Role::Put => {
+                // axum answers HEAD by the handler of GET.
                 let method = if looks { &Method::GET } else { method };
                 OF_PUT.iter().any(|(of_put, path)| of_put == method && Some(*path) == route)
             }

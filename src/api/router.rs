@@ -149,6 +149,7 @@ async fn put(State(api): Api, Extension(peer): Extension<Peer>, By(by): By, body
 async fn count(State(api): Api, uri: Uri) -> Answer<JobCounts> {
     let Query(mut filter) =
         Query::<Filter>::try_from_uri(&uri).map_err(|error| Problem::bad_request(error.body_text()))?;
+    // Without one the filter has the limit of a list.
     if !uri.query().is_some_and(|query| query.split('&').any(|field| field.starts_with("limit="))) {
         filter.limit = JobCounts::MOST;
     }
