@@ -97,6 +97,7 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// A file in memory. Settings may hold secrets, and no other user can open its path.
 fn in_memory(name: &str) -> io::Result<PathBuf> {
     let file = memfd_create(name, MFdFlags::MFD_CLOEXEC)?;
+    // The duplicate stays open over exec: the keeper and its supervisors inherit it.
     let kept = fcntl(&file, FcntlArg::F_DUPFD(DESCRIPTORS))?;
     Ok(format!("/proc/self/fd/{kept}").into())
 }

@@ -58,6 +58,7 @@ impl Card {
                 .into_iter()
                 .filter(|(_, is_asked)| *is_asked)
                 .try_for_each(|(what, _)| self.require(what))?;
+            // A program gets its input as a file, and not in a frame to a worker.
             let bytes = match &job.payload {
                 Payload::Data(data) => data.0.len(),
                 Payload::Exec(_) => 0,

@@ -83,6 +83,7 @@ impl EventBus {
             line.tell_ready(&self.out);
         }
         self.tell(PublishedEvent { count, why, ..PublishedEvent::new(What::Ended, at) });
+        // Each subscriber goes after this event; with the last one the channel is closed.
         // A slow subscriber gets only this long.
         let _ = tokio::time::timeout(FAREWELL, self.out.closed()).await;
     }

@@ -92,6 +92,7 @@ impl Find<'_> {
     /// Takes those first whose ids begin as the search says: they may be far behind the jobs that it looks at.
     async fn by_id(&mut self, browse: &dyn Browse, asked: &Filter) -> Result<(), Error> {
         let Some(begins) = self.filter.search.as_ref().and_then(Search::as_id) else { return Ok(()) };
+        // A search that goes on has shown them before.
         if asked.after.is_some() || asked.id_prefix.is_some() {
             return Ok(());
         }

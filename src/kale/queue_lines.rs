@@ -18,6 +18,7 @@ impl<'a> Lines<'a> {
         let keys = text.lines().enumerate().filter_map(|(index, line)| {
             let rest = line.trim_start();
             let (key, after) = rest.split_once(':')?;
+            // In YAML a colon without a blank behind it ends no key.
             let is_key = !rest.starts_with(['#', '-', '{', '['])
                 && (after.is_empty() || after.starts_with([' ', '\t']));
             let key = key.trim().trim_matches(['"', '\'']);

@@ -38,6 +38,7 @@ pub fn read_queues(text: &str) -> Result<Vec<Queue>, Vec<QueuesError>> {
     }
     let wrong = |error: serde_yaml::Error| vec![QueuesError::Yaml(error.to_string())];
     let mut document: Value = serde_yaml::from_str(text).map_err(wrong)?;
+    // The merge keys of YAML (`<<`), which Python's parser applies by itself.
     document.apply_merge().map_err(wrong)?;
     let Value::Mapping(entries) = document else { return Err(vec![QueuesError::None]) };
     let mut queues = Vec::new();

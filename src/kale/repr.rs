@@ -94,6 +94,7 @@ impl Repr {
             Value::Bool(is) => self.put(if *is { "True" } else { "False" }),
             Value::Int(number) => self.put(&number.to_string()),
             Value::Big(bytes) => self.put(&big(bytes)),
+            // Rust writes it as NaN.
             Value::Float(number) if number.is_nan() => self.put("nan"),
             Value::Float(number) => self.put(&format!("{number:?}")),
             Value::Str(text) => self.quoted(text.chars(), false),

@@ -86,6 +86,7 @@ impl Piece {
             Source::Stderr => 1,
             Source::Unknown => 2,
         };
+        // 42 bits of milliseconds last until 2109.
         let at = at.0.clamp(0, (1 << 42) - 1) as u64;
         let word = at << 22 | u64::from(attempt.min((1 << 20) - 1)) << 2 | source;
         let mut bytes = [0; SIZE];

@@ -103,6 +103,7 @@ impl Selection {
         if known().any(|takes| takes == Some(false)) {
             Some(false)
         } else {
+            // `None`, which is not known, is the least.
             known().min().unwrap_or(Some(true))
         }
     }

@@ -154,6 +154,7 @@ impl Writer {
     }
 
     fn write_slot(&mut self, name: &str, bytes: &mut &[u8]) -> io::Result<()> {
+        // Each is opened again by its next line.
         if self.slots.len() >= OPEN {
             self.slots.clear();
         }

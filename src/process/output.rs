@@ -68,6 +68,7 @@ impl Output {
                 sink.keep(stream, &buffer[..len]);
                 Taken::of(len, buffer)
             }
+            // Nothing was read, but something may be there.
             Err(nix::errno::Errno::EINTR) => Taken::Much,
             Err(nix::errno::Errno::EAGAIN) => Taken::Nothing,
             Err(_) => Taken::End,

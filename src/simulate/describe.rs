@@ -210,6 +210,7 @@ impl RunTime {
             RunTime::Constant(time) => return time,
             RunTime::Mean(mean) => mean.as_secs_f64() * exponential(random),
             RunTime::Quantiles { median, p95 } => {
+                // The logarithm is normal: its mean is that of the median, and its deviation follows from the p95.
                 let (median, p95) = (median.as_secs_f64(), p95.as_secs_f64());
                 median * ((p95 / median).ln() / P95 * normal(random)).exp()
             }
@@ -227,6 +228,7 @@ fn exponential(random: &mut Random) -> f64 {
 
 /// A normally distributed number, by the method of Box and Muller.
 fn normal(random: &mut Random) -> f64 {
+    // The -ln(U) of the method is an exponential number.
     (2.0 * exponential(random)).sqrt() * (std::f64::consts::TAU * random.fraction()).cos()
 }
 

@@ -28,6 +28,7 @@ pub struct Sqs {
 
 impl Default for Sqs {
     fn default() -> Self {
+        // In dollars, for a standard queue in most regions.
         Sqs { call: Duration::from_millis(20), per_million: 0.40 }
     }
 }

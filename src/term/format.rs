@@ -59,6 +59,7 @@ pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,@%+".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => word.to_owned(),
+        // A quote within: the shell ends its quotes, takes an escaped one, and begins others.
         false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }

@@ -60,6 +60,7 @@ fn string_length(text: &str) -> usize {
     while let Some((at, byte)) = bytes.next() {
         match byte {
             b'"' => return at + 1,
+            // What is escaped ends no string.
             b'\\' => drop(bytes.next()),
             _ => {}
         }

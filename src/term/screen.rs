@@ -45,8 +45,8 @@ impl Look {
         Look {
             width: columns.or(size.map(|size| usize::from(size.ws_col))),
             height: size.map(|size| usize::from(size.ws_row)),
-            // A pipe gets UTF-8; a terminal with another encoding does not.
             tty,
+            // A pipe gets UTF-8; a terminal with another encoding does not.
             ascii: ascii || (tty && !locale.contains("utf-8") && !locale.contains("utf8")),
             color: tty && set("NO_COLOR").is_none() && set("TERM").is_some_and(|term| term != "dumb"),
             all: false,
@@ -123,6 +123,7 @@ pub fn escaped_lines(text: &str) -> String {
 pub fn size(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["", "K", "M", "G"] {
+        // Not 1,024: a fourth digit would widen the column.
         if value < 1000.0 {
             return match unit.is_empty() || value >= 100.0 {
                 true => format!("{value:.0}{unit}"),

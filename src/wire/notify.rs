@@ -9,6 +9,7 @@ pub fn status(line: &str) -> String {
     let mut text = String::from("STATUS=");
     text.extend(line.chars().map(|letter| if letter.is_control() { ' ' } else { letter }));
     if text.len() > NOTIFY_MAX {
+        // The mark takes three bytes of it.
         text.truncate(text.floor_char_boundary(NOTIFY_MAX - '…'.len_utf8()));
         text.push('…');
     }

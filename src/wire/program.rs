@@ -176,6 +176,7 @@ impl Failed {
     pub fn encode(self) -> [u8; 8] {
         let mut message = [0; 8];
         message[0] = self.step as u8;
+        // Behind three bytes of padding the number stands aligned.
         message[4..].copy_from_slice(&self.errno.to_le_bytes());
         message
     }
@@ -184,6 +185,7 @@ impl Failed {
     pub fn decode(message: &[u8]) -> Option<Failed> {
         let mut fields = Fields(message);
         let step = *Step::ALL.get(usize::from(fields.u8()?))?;
+        // The padding of `encode`.
         fields.take::<3>()?;
         Some(Failed { step, errno: fields.i32()? })
     }

@@ -68,6 +68,7 @@ impl TaskId {
 
 /// Limit of the bytes of tenant, service path and correlator together: any division of them makes an id of at most
 /// [`NewJob::NAME_MAX`] bytes.
+// 26 letters of the unique part, 3 separators, and 3 letters as each element may round up.
 const LONGEST: usize = (NewJob::NAME_MAX - 26 - 3 - 3) * 5 / 8;
 
 /// The tasks of a tenant, of a service path of it, or of an exchange there.

@@ -62,6 +62,7 @@ fn latest<'a>(
 fn moment(value: &Value) -> Option<Moment> {
     let text = value.as_str().or_else(|| value.get("@value")?.as_str())?;
     let pieces = DateTimeParser::new().parse_pieces(text.trim()).ok()?;
+    // A date alone is its midnight.
     let time = pieces.time().unwrap_or(Time::midnight());
     Some(Moment { at: pieces.date().to_datetime(time), offset: pieces.to_numeric_offset() })
 }

@@ -10,6 +10,7 @@ impl Reader<'_> {
         let node = match code {
             GLOBAL => Node::Global(self.two_lines()?),
             STACK_GLOBAL => {
+                // The name was pushed last.
                 let (name, module) = (self.pop()?, self.pop()?);
                 match (self.arena.text(module), self.arena.text(name)) {
                     (Some(module), Some(name)) => Node::Global(format!("{module}.{name}")),
@@ -43,6 +44,7 @@ impl Reader<'_> {
                 self.called(callable, arguments)?
             }
             _ => {
+                // NEWOBJ_EX has arguments with names, too.
                 for _ in 0..if code == NEWOBJ_EX { 2 } else { 1 } {
                     self.pop()?;
                 }
@@ -61,6 +63,7 @@ impl Reader<'_> {
             return Err(format!("it calls {name} with what is no tuple"));
         };
         let known = match (name.as_str(), arguments.as_slice()) {
+            // Before protocol 3 there is no opcode for bytes: they are a text in Latin-1 that is to be encoded.
             ("_codecs.encode", [text, _]) => {
                 self.arena.text(*text).and_then(latin1).map(|bytes| Node::Leaf(Value::Bytes(bytes)))
             }

@@ -317,6 +317,7 @@ impl<'a> Reader<'a> {
 }
 
 fn unicode(bytes: &[u8]) -> Value {
+    // Python writes half of a surrogate pair as bytes that are no UTF-8 (surrogatepass).
     str::from_utf8(bytes).map_or_else(|_| text::unknown_text(), |text| Value::Str(text.to_owned()))
 }
 

@@ -29,6 +29,7 @@ pub(super) fn long(line: &str) -> Option<Value> {
     }
     let mut bytes = vec![0_u8];
     for digit in digits.bytes() {
+        // Each digit multiplies what there is by ten.
         let mut carry = u16::from(digit - b'0');
         for byte in &mut bytes {
             let sum = u16::from(*byte) * 10 + carry;
@@ -86,6 +87,7 @@ pub(super) fn raw_unicode(line: &[u8]) -> Option<Value> {
     let mut text = String::new();
     let mut rest = line;
     while let Some((first, tail)) = rest.split_first() {
+        // Python's raw-unicode-escape has no other escapes.
         let digits = match (first, tail.first()) {
             (b'\\', Some(b'u')) => 4,
             (b'\\', Some(b'U')) => 8,

@@ -7,6 +7,7 @@ use super::opcodes::*;
 const FRAME_MAX: usize = 64 << 10;
 
 /// Entries of a list, set or dict that are added at once.
+// Python's own number, its _BATCHSIZE.
 const BATCH: usize = 1_000;
 
 /// The pickle of a value. `None` if it contains an object, which only Python can write.
@@ -38,6 +39,7 @@ fn put(to: &mut Vec<u8>, value: &Value) {
         Value::Str(value) => text(to, value),
         Value::Bytes(bytes) => {
             counted(to, (SHORT_BINBYTES, BINBYTES, BINBYTES8), bytes);
+            // Nothing reads the memo, but Python writes it.
             to.push(MEMOIZE);
         }
         Value::Tuple(items) => tuple(to, items),
@@ -105,6 +107,7 @@ fn int(to: &mut Vec<u8>, value: i64) {
         to.push(BININT);
         to.extend(int.to_le_bytes());
     } else {
+        // Without the upper bytes, which only repeat the sign.
         let bytes = value.to_le_bytes();
         let sign = if value < 0 { 0xff } else { 0 };
         let repeats = |at: &usize| bytes[*at] == sign && (bytes[*at - 1] >= 0x80) == (value < 0);
