@@ -218,6 +218,7 @@ class Everything(Real):
         until(client.ready)
         self.assertIn("# TYPE", client.metrics())
         self.assertEqual(client.config()["settings"]["lease"]["from"], "default")
+        self.assertEqual(client.doctor()["schema"], "taskvisor.doctor/1")
         self.assertEqual(client.series(queue="nobody", step="1m")["series"], [])
         self.assertEqual(client.openapi()["openapi"][:2], "3.")
         self.assertIn("slot", json.dumps(client.why_slot("default.1")))

@@ -24,8 +24,9 @@ use super::lists::LINES;
 use super::{Here, Lines, PauseOrder, Place, Queued, Reloaded};
 use model::verb::{Done, Route, State, VerbRequest};
 use model::{
-    Change, ConfigShown, Filter, Interest, JobCounts, JobId, JobRecord, JobState, NewJob, OutputLine,
-    OutputQuery, Picture, PoolsNow, PublishedEvent, SeriesQuery, Status, Stop, Subject, TimeSeries, Why,
+    Change, ConfigShown, Diagnosis, Filter, Interest, JobCounts, JobId, JobRecord, JobState, NewJob,
+    OutputLine, OutputQuery, Picture, PoolsNow, PublishedEvent, SeriesQuery, Status, Stop, Subject,
+    TimeSeries, Why,
 };
 
 /// A client of a supervisor. Each call opens a connection, except waits: a program often waits for thousands of jobs.
@@ -137,6 +138,11 @@ impl Client {
         self.get("/v1/config").await
     }
 
+    /// What the machine of the supervisor lacks.
+    pub async fn doctor(&self) -> Result<Diagnosis, Error> {
+        self.get("/v1/doctor").await
+    }
+
     /// What the processes of a running job do now.
     pub async fn picture(&self, id: &JobId) -> Result<Picture, Error> {
         self.get(&format!("/v1/jobs/{}/picture", encode(id.as_str()))).await
@@ -240,8 +246,7 @@ impl Client {
 
     /// Orders a stop; the supervisor stops after the answer.
     pub async fn stop(&self, how: Stop) -> Result<(), Error> {
-        let Done {} = self.post("/v1/stop", &StopOrder { how }).await?;
-        Ok(())
+        self.post("/v1/stop", &StopOrder { how }).await.map(|Done {}| ())
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {

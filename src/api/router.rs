@@ -21,8 +21,8 @@ use super::waits::{Ended, Wait, wait, wait_for_all};
 use super::{Gate, Here, Peer, Problem, Queued, Service, gate, health, metrics, pools, tasks, verbs};
 use model::verb::{Done, Route, State as JobStateBody};
 use model::{
-    ConfigShown, Filter, Interest, JobCounts, OutputLine, OutputQuery, Picture, PublishedEvent, SeriesQuery,
-    Status, Subject, TimeSeries, Why,
+    ConfigShown, Diagnosis, Filter, Interest, JobCounts, OutputLine, OutputQuery, Picture, PublishedEvent,
+    SeriesQuery, Status, Subject, TimeSeries, Why,
 };
 
 /// The routes over a service. Requests carry the [`Peer`] as an extension, which [`serve`](super::serve) sets.
@@ -49,6 +49,11 @@ fn all(routes: Routes) -> Routes {
             "/v1/config",
             "Shows the settings in force, each with its source, without secrets.",
             get(config),
+        )
+        .look::<Diagnosis>(
+            "/v1/doctor",
+            "Looks at what this machine lacks for this supervisor, which takes up to 10 s.",
+            get(doctor),
         )
         .look::<Why>("/v1/why/job/{id}", "Says why a job is as it is.", get(why_job))
         .look::<Why>("/v1/why/slot/{slot}", "Says why a slot is as it is.", get(why_slot))
@@ -174,6 +179,10 @@ async fn config(State(api): Api) -> Answer<ConfigShown> {
     Ok(Json(api.config()?))
 }
 
+async fn doctor(State(api): Api) -> Answer<Diagnosis> {
+    Ok(Json(api.doctor().await?))
+}
+
 async fn why_job(State(api): Api, id: PathOf<String>) -> Answer<Why> {
     Ok(Json(api.why(Subject::Job(job_id(id)?)).await?))
 }
@@ -212,7 +221,7 @@ async fn readyz(State(api): Api) -> Answer<Ready> {
 
 async fn no_route(request: Request) -> Problem {
     Problem::not_found(format!("there is no {} here", request.uri().path()))
-        .hint("the routes are /v1/jobs, /v1/count, /v1/queues, /v1/recurring, /v1/pools, /v1/status, /v1/config, /v1/series, /v1/why, /v1/wait, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest, /v1/stop, /v1/events, /v1/tasks, /v2/notify, /v1/openapi.json, /version, /metrics, /livez and /readyz")
+        .hint("the routes are /v1/jobs, /v1/count, /v1/queues, /v1/recurring, /v1/pools, /v1/status, /v1/config, /v1/doctor, /v1/series, /v1/why, /v1/wait, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest, /v1/stop, /v1/events, /v1/tasks, /v2/notify, /v1/openapi.json, /version, /metrics, /livez and /readyz")
 }
 
 async fn no_method(request: Request) -> Problem {

@@ -11,9 +11,9 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use model::verb::{Answer, Verb};
 use model::{
-    Change, ConfigShown, Cursor, Filter, Instance, JobCounts, JobId, JobState, Meters, Millis, NewJob, Page,
-    Picture, PoolsNow, PublishedEvent, PutNote, QueueName, SeriesQuery, Status, Stop, Subject, TimeSeries,
-    Why,
+    Change, ConfigShown, Cursor, Diagnosis, Filter, Instance, JobCounts, JobId, JobState, Meters, Millis,
+    NewJob, Page, Picture, PoolsNow, PublishedEvent, PutNote, QueueName, SeriesQuery, Status, Stop, Subject,
+    TimeSeries, Why,
 };
 use wq::{self, Taken};
 
@@ -43,6 +43,11 @@ pub trait Service: Send + Sync + 'static {
     /// The settings in force, without secrets.
     fn config(&self) -> Result<ConfigShown, Problem> {
         Err(Problem::unavailable("there are no settings here"))
+    }
+
+    /// What this machine lacks.
+    async fn doctor(&self) -> Result<Diagnosis, Problem> {
+        Err(Problem::unavailable("nobody looks at this machine"))
     }
 
     /// Counts the tasks whose ids begin this way, in any of these states (none = in any).

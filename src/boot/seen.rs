@@ -1,6 +1,7 @@
 //! The settings in force, to show them and to compare them with those of a reload.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use config::{Config, Origins, Shown};
@@ -13,13 +14,16 @@ pub(super) struct Seen {
     typed: Arc<BTreeMap<String, String>>,
     /// With secrets, which differ, too.
     shown: Arc<Mutex<Shown>>,
+    /// How many slots they ask for.
+    slots: Arc<AtomicU64>,
 }
 
 impl Seen {
     /// These settings, of which those were typed.
     pub(super) fn new(config: &Config, typed: BTreeMap<String, String>) -> Seen {
         let shown = all(config, &typed);
-        Seen { typed: Arc::new(typed), shown: Arc::new(Mutex::new(shown)) }
+        let slots = Arc::new(AtomicU64::new(config.slots()));
+        Seen { typed: Arc::new(typed), shown: Arc::new(Mutex::new(shown)), slots }
     }
 
     /// Other settings of the same command line, including secret ones.
@@ -27,7 +31,18 @@ impl Seen {
         all(config, &self.typed)
     }
 
-    /// Those in force, including secret ones, to be read or replaced.
+    /// Has others in force.
+    pub(super) fn replace(&self, shown: Shown, slots: u64) {
+        *self.held() = shown;
+        self.slots.store(slots, Ordering::Relaxed);
+    }
+
+    /// How many slots those in force ask for.
+    pub(super) fn slots(&self) -> u64 {
+        self.slots.load(Ordering::Relaxed)
+    }
+
+    /// Those in force, including secret ones.
     pub(super) fn held(&self) -> MutexGuard<'_, Shown> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -21,7 +21,7 @@ use tracing::{error, warn};
 
 use super::in_force;
 use super::kept_at::refuse_gone_store;
-use super::{lasting, locks, page::Page, run_files, seen::Seen};
+use super::{doctor, lasting, locks, page::Page, run_files, seen::Seen};
 use api::{Changed, Gate, Members, Role, Terms};
 use broker::{Broker, Error, Opening};
 use config::{self, Api, Config, SocketGroup, Surroundings, private_dir};
@@ -134,14 +134,14 @@ fn fresh(
         Some(key) => Err(format!("{key} is not what it was, and changes with a restart only")),
         None => {
             let kept = in_force::settings();
-            let (now, shown) = (seen.clone(), seen.shown(&read));
+            let (now, shown, slots) = (seen.clone(), seen.shown(&read), read.slots());
             let changed = now.held().differences(&shown).into_iter();
             let changed =
                 changed.map(|(pool, setting, from, to)| Changed { pool, setting, from, to }).collect();
             let (file, text) = read.file.map(|file| (file.name, file.text)).unzip();
             let gate = gate.cloned().zip(read.api.as_ref().map(terms));
             let keep = move || {
-                *now.held() = shown;
+                now.replace(shown, slots);
                 if let Some((gate, terms)) = gate {
                     gate.change(terms);
                 }
@@ -167,8 +167,7 @@ fn run(
     let parent = nix::unistd::getppid();
     refuse_gone_store(config).map_err(Failure::unopened)?;
     let (listener, instance) = (listen(config)?, instance(&config.state_dir)?);
-    let broker = open_broker(config)?;
-    let runtime = runtime()?;
+    let (broker, runtime) = (open_broker(config)?, runtime()?);
     runtime.block_on(admit(&broker, &instance, &config.state_dir))?;
     let outbox = runtime
         .block_on(config.open_outbox(&broker))
@@ -204,6 +203,7 @@ fn run(
             job: Arc::new(move |job| files.log_file(job)),
         },
         read_settings,
+        examine: doctor::examine(config, &seen, &broker),
         show_settings: Arc::new(move || seen.show()),
         authors,
         keep_changes: in_force::keep_changes(&config.state_dir, broker.complaints()),

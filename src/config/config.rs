@@ -75,6 +75,11 @@ impl Default for Config {
 }
 
 impl Config {
+    /// How many slots the pools ask for.
+    pub fn slots(&self) -> u64 {
+        self.settings.pools.iter().map(|pool| u64::from(pool.workers)).sum()
+    }
+
     /// Opens the broker, with the routes of new jobs to others.
     pub fn open_broker(&self, how: &Opening) -> Result<Broker, broker::Error> {
         let broker = self.broker.open(how)?;

@@ -1,13 +1,14 @@
 //! Settings that were read again, and how to make the workers of all settings so far.
 
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
 use super::authors::Authors;
 use api::Changed;
-use model::{Change, ConfigShown, PoolSettings, PoolStatus, Settings, SpawnSpec};
+use model::{Change, ConfigShown, Diagnosis, PoolSettings, PoolStatus, Settings, SpawnSpec};
 use process::Plan;
 
 /// Reads the settings, or says what is wrong with them and where.
@@ -15,6 +16,12 @@ pub type ReadSettings = Arc<dyn Fn() -> Result<Fresh, String> + Send + Sync>;
 
 /// The settings in force, without secrets.
 pub type ShowSettings = Arc<dyn Fn() -> ConfigShown + Send + Sync>;
+
+/// Looks at what this machine lacks, or says why that cannot be told.
+pub type Examine = Arc<dyn Fn() -> Examined + Send + Sync>;
+
+/// The answer of a look.
+pub type Examined = Pin<Box<dyn Future<Output = Result<Diagnosis, String>> + Send>>;
 
 /// Stores the changes that last, all of them each time, and who made them, so that they outlive this supervisor.
 pub type KeepChanges = Box<dyn Fn(&[(String, Change)], &Authors) -> Kept + Send>;

@@ -66,7 +66,7 @@ mod worker_calls;
 
 pub use authors::Authors;
 pub use event_loop::Ended;
-pub use fresh::{Fresh, KeepChanges, Kept, ReadSettings, ShowSettings};
+pub use fresh::{Examine, Examined, Fresh, KeepChanges, Kept, ReadSettings, ShowSettings};
 pub use lookout::RunFiles;
 pub use page_seen::PageSeen;
 pub use supervise::{Setup, supervise};

@@ -1,4 +1,4 @@
-//! Errors of the broker as clients of the API get them.
+//! Errors as clients of the API get them.
 
 use api::Problem;
 use broker::{Broker, Error};
@@ -13,7 +13,12 @@ pub(super) fn hinted(broker: &Broker, error: Error) -> Problem {
     }
 }
 
-/// An error as a client gets it.
+/// Why nobody could tell what this machine lacks.
+pub(super) fn unexamined(why: String) -> Problem {
+    Problem::unavailable(why).hint("taskvisor doctor, on the host of this supervisor")
+}
+
+/// An error of the broker as a client gets it.
 pub(super) fn problem(error: Error) -> Problem {
     let message = error.to_string();
     match error {

@@ -13,13 +13,13 @@ use super::count_cache::{CountCache, Counted, GLANCE, HANGS};
 use super::course::{SharedSeries, named};
 use super::effects::Effects;
 use super::failing::Failing;
-use super::fresh::ShowSettings;
+use super::fresh::{Examine, ShowSettings};
 use super::host::host;
 use super::judge::{Facts, concerns, judge, of_broker};
 use super::output_places::OutputPlaces;
 use super::page_seen::PageSeen;
 use super::picture::{self, Pictures};
-use super::problems::{hinted, problem};
+use super::problems::{hinted, problem, unexamined};
 use super::publish;
 use super::reload::Reloader;
 use super::request::{Queues, Request, View, WhySubject};
@@ -32,8 +32,8 @@ use api::{JobOutput, PauseOrder, Problem, Queued, Reloaded, Service};
 use broker::{Broker, Error, EventBus};
 use model::verb::{Ability, Answer, Before, Get, Verb};
 use model::{
-    Change, ConfigShown, Cursor, Filter, Instant, JobCounts, JobId, JobRecord, JobState, Meters, Millis,
-    NewJob, Page, Picture, PoolsNow, PublishedEvent, QueueName, SeriesQuery, Status, Stop, Subject,
+    Change, ConfigShown, Cursor, Diagnosis, Filter, Instant, JobCounts, JobId, JobRecord, JobState, Meters,
+    Millis, NewJob, Page, Picture, PoolsNow, PublishedEvent, QueueName, SeriesQuery, Status, Stop, Subject,
     TimeSeries, Why,
 };
 use outbox::Outbox;
@@ -72,6 +72,8 @@ pub(super) struct ApiService {
     pub(super) page: Option<PageSeen>,
     /// Shows the settings in force.
     pub(super) show_settings: Option<ShowSettings>,
+    /// Looks at what this machine lacks.
+    pub(super) examine: Option<Examine>,
     /// What metrics ask for beside the loop.
     pub(super) scraped: Scraped,
 }
@@ -93,8 +95,11 @@ impl Service for ApiService {
     }
 
     fn config(&self) -> Result<ConfigShown, Problem> {
-        let show = self.show_settings.as_ref().ok_or_else(gone)?;
-        Ok(show())
+        self.show_settings.as_ref().ok_or_else(gone).map(|show| show())
+    }
+
+    async fn doctor(&self) -> Result<Diagnosis, Problem> {
+        (self.examine.as_ref().ok_or_else(gone)?)().await.map_err(unexamined)
     }
 
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem> {
@@ -269,6 +274,7 @@ impl ApiService {
             series: effects.tellers.course.series.clone(),
             page: None,
             show_settings: None,
+            examine: None,
             scraped: Scraped::new(effects),
             pictures: Pictures::default(),
             outputs: OutputPlaces::new(effects.logs.outputs(), effects.calls.instance()),

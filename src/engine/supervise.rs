@@ -20,7 +20,7 @@ use super::effects::Effects;
 use super::event_loop::{Ended, run};
 use super::failing::Failing;
 use super::found::found_event;
-use super::fresh::{KeepChanges, ReadSettings, ShowSettings, SpawnSpecs};
+use super::fresh::{Examine, KeepChanges, ReadSettings, ShowSettings, SpawnSpecs};
 use super::inbox::Inbox;
 use super::lasting::LastingChanges;
 use super::line::Line;
@@ -106,6 +106,8 @@ pub struct Setup {
     pub read_settings: ReadSettings,
     /// Shows those in force.
     pub show_settings: ShowSettings,
+    /// Looks at what this machine lacks.
+    pub examine: Examine,
     /// Who paused which pool, as an earlier supervisor has stored it.
     pub authors: Authors,
     /// Stores people's changes of pools, so that they outlive this supervisor.
@@ -174,7 +176,8 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     // Before the API listens: what members have left came first.
     spool_taker::start(setup.spool, &setup.broker).await;
     let desk = ApiService::new(&effects, requests, setup.broker_name, tasks, outbox);
-    let desk = ApiService { page: setup.page, show_settings: Some(setup.show_settings), ..desk };
+    let (show_settings, examine) = (Some(setup.show_settings), Some(setup.examine));
+    let desk = ApiService { page: setup.page, show_settings, examine, ..desk };
     let ports = Ports { all: setup.port, tasks: setup.task_port };
     let files = (setup.socket, setup.run_files);
     open_doors((setup.listener, setup.members), files, ports, Arc::new(desk), &effects)?;

@@ -1,5 +1,4 @@
-//! A process beside the supervisor that is no life: the page for browsers. It has the supervisor's user, and nothing else
-//! of what the supervisor may do.
+//! Processes beside the supervisor that are no lives: the page for browsers, and the doctor.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -16,7 +15,7 @@ pub fn keep_descriptors() {
     sys::close_on_exec_from(3);
 }
 
-/// Gives up for good what this process does not need to answer browsers: it keeps no capability, no priority and gains
+/// Gives up for good what this process does not need to answer browsers: it keeps its user alone, no capability, no priority and gains
 /// none, writes to no file, is the first to go when memory is short, and dies with its parent. It stays in its parent's
 /// session, which has no terminal: by it the keeper knows that no job has left it. False if `parent` is dead already.
 pub fn live_beside(parent: i32) -> io::Result<bool> {
@@ -29,6 +28,17 @@ pub fn live_beside(parent: i32) -> io::Result<bool> {
     prctl::set_dumpable(false)?;
     setrlimit(Resource::RLIMIT_FSIZE, 0, 0)?;
     // Last: the kernel forgets it where capabilities change.
+    die_with(parent)
+}
+
+/// Has this process, a doctor, die with its parent. It keeps all that its parent has, as it looks at that. False if
+/// `parent` is dead already.
+pub fn look_beside(parent: i32) -> io::Result<bool> {
+    prctl::set_name(c"tv-doctor")?;
+    die_with(parent)
+}
+
+fn die_with(parent: i32) -> io::Result<bool> {
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     Ok(getppid().as_raw() == parent)
 }

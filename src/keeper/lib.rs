@@ -57,7 +57,7 @@ mod watch;
 mod watchdog;
 
 pub use abilities::{Abilities, abilities};
-pub use beside::{keep_descriptors, live_beside};
+pub use beside::{keep_descriptors, live_beside, look_beside};
 pub use command::command;
 pub use essentials::{Missing, essentials};
 pub use inherited::inherited_socket;

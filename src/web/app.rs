@@ -88,13 +88,15 @@ pub enum Place {
     Events,
     /// The settings in force.
     Config,
+    /// What the machine lacks.
+    Doctor,
     /// Any other page.
     Other,
 }
 
 impl Place {
     /// Those with a link, in order.
-    pub const LINKED: [(Place, &'static str, &'static str); 9] = [
+    pub const LINKED: [(Place, &'static str, &'static str); 10] = [
         (Place::Overview, "/", "Overview"),
         (Place::Jobs, "/jobs", "Jobs"),
         (Place::Failures, "/failures", "Failures"),
@@ -104,6 +106,7 @@ impl Place {
         (Place::Workers, "/workers", "Workers"),
         (Place::Events, "/events", "Events"),
         (Place::Config, "/config", "Config"),
+        (Place::Doctor, "/doctor", "Doctor"),
     ];
 }
 

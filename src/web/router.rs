@@ -33,6 +33,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/fleet", get(listed))
         .route("/events", get(listed))
         .route("/config", get(listed))
+        .route("/doctor", get(listed))
         .route("/{kind}/{name}", get(named))
         .route("/act", get(acts::ask).post(acts::carry_out))
         .route("/live", get(stream::live))
@@ -121,6 +122,7 @@ async fn listed(State(app): Shared, Extension(visit): Visitor, headers: HeaderMa
         "/workers" => pages::workers::page(&app, &visit).await,
         "/fleet" => pages::fleet::page(&app).await,
         "/config" => pages::config::page(&app, &Fields::read(uri.query().unwrap_or_default())).await,
+        "/doctor" => pages::doctor::page(&app).await,
         _ => pages::events::page(&app).await,
     };
     answer(&app, &visit, &headers, page).await

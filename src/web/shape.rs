@@ -1,7 +1,7 @@
 //! States, each by a word and a shape: no state is told by its colour alone.
 
 use maud::{Markup, html};
-use model::{Health, JobState, SlotState};
+use model::{Fitness, Health, JobState, SlotState};
 
 /// A state as a badge.
 fn badge(class: &str, path: &str, word: &str) -> Markup {
@@ -51,6 +51,16 @@ pub fn health(health: Health) -> Markup {
         Health::Unhealthy => ("failed", CROSS),
     };
     badge(class, path, health.as_str())
+}
+
+/// The weight of a finding.
+pub fn fitness(state: Fitness) -> Markup {
+    let (class, path) = match state {
+        Fitness::Ok => ("complete", TICK),
+        Fitness::Less => ("held", ALERT),
+        Fitness::Bad => ("failed", CROSS),
+    };
+    badge(class, path, state.as_str())
 }
 
 /// Something that is paused.

@@ -11,7 +11,7 @@ use api::Client;
 use broker::Broker;
 use model::verb::{Get, Queues, VerbRequest};
 use model::{
-    Change, ConfigShown, Cut, Filter, JobCounts, JobId, JobRecord, NewJob, OutputQuery, PoolsNow,
+    Change, ConfigShown, Cut, Diagnosis, Filter, JobCounts, JobId, JobRecord, NewJob, OutputQuery, PoolsNow,
     QueueCounts, QueueName, SeriesQuery, Status, Subject, TimeSeries, Why,
 };
 
@@ -19,6 +19,9 @@ use crate::trouble::Trouble;
 
 /// Limit of the wait for an answer of supervisor or broker; after it the page says that there is none.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The same for a look at the machine, which may take 10 s.
+const LOOK: Duration = Duration::from_secs(15);
 
 /// The two ways to the jobs.
 pub enum Source {
@@ -128,6 +131,11 @@ impl Source {
         soon(self.client()?.config()).await
     }
 
+    /// What the machine of the supervisor lacks.
+    pub async fn doctor(&self) -> Result<Diagnosis, Trouble> {
+        within(LOOK, self.client()?.doctor()).await
+    }
+
     /// What happened to jobs over time.
     pub async fn series(&self, query: &SeriesQuery) -> Result<TimeSeries, Trouble> {
         soon(self.client()?.series(query)).await
@@ -187,10 +195,17 @@ impl Source {
 
 /// An answer, or the trouble that there is none yet.
 async fn soon<T, E: Into<Trouble>>(answer: impl Future<Output = Result<T, E>>) -> Result<T, Trouble> {
-    match timeout(PATIENCE, answer).await {
+    within(PATIENCE, answer).await
+}
+
+async fn within<T, E: Into<Trouble>>(
+    limit: Duration,
+    answer: impl Future<Output = Result<T, E>>,
+) -> Result<T, Trouble> {
+    match timeout(limit, answer).await {
         Ok(answer) => answer.map_err(Into::into),
         Err(_) => {
-            let message = format!("no answer came within {} s", PATIENCE.as_secs());
+            let message = format!("no answer came within {} s", limit.as_secs());
             Err(Trouble::new(504, message)
                 .hint("the supervisor or its broker is very busy, stopped or hangs: taskvisor status"))
         }

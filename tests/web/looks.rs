@@ -101,6 +101,7 @@ fn pages(hostile: &str, failed: &str, complete: &str, running: &str) -> Vec<Stri
         "/events".into(),
         "/config".into(),
         "/config?show=all".into(),
+        "/doctor".into(),
         "/act?act=recur-edit&name=nightly".into(),
         "/act?act=pool-scale&pool=default".into(),
         format!("/act?act=cancel&job={running}"),

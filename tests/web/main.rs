@@ -13,6 +13,7 @@ mod beside;
 mod browser;
 mod charts;
 mod config;
+mod doctor;
 mod edits;
 mod follows;
 mod gate;

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     #: Whether a pool runs a class.
     Fit = Literal["runs", "filtered", "unknown"]
 
+    #: The weight of a finding.
+    Fitness = Literal["ok", "less", "bad"]
+
     #: The verdict of status -q.
     Health = Literal["healthy", "degraded", "unhealthy"]
 
@@ -171,6 +174,13 @@ if TYPE_CHECKING:
         ago: float
         what: str
 
+    class Diagnosis(TypedDict):
+        """What the machine lacks."""
+
+        checks: list[Finding]
+        schema: str
+        well: bool
+
     class Ended(TypedDict):
         """The end of a job, or the reason why it is unknown."""
 
@@ -232,6 +242,15 @@ if TYPE_CHECKING:
         message: str
         newest_at: str
         newest_at_ms: int
+
+    class Finding(TypedDict):
+        """The result of one check."""
+
+        effect: NotRequired[str]
+        found: str
+        name: str
+        remedy: NotRequired[str]
+        state: Fitness
 
     class FirstFailure(TypedDict):
         """A job that failed or is held."""

@@ -47,6 +47,11 @@ class AsyncService(AsyncAsking):
         found: answers.ConfigShown = await self._ask("GET", path("config"))
         return found
 
+    async def doctor(self) -> answers.Diagnosis:
+        """What the machine of the supervisor lacks; takes up to 10 s."""
+        found: answers.Diagnosis = await self._ask("GET", path("doctor"))
+        return found
+
     async def series(self, *, queue: Optional[str] = None, class_name: Optional[str] = None,
                      each: Optional[Literal["queue", "class"]] = None, step: Literal["10s", "1m"] = "10s",
                      since: Union[str, int, None] = None) -> answers.TimeSeries:

@@ -47,6 +47,11 @@ class Service(Asking):
         found: answers.ConfigShown = self._ask("GET", path("config"))
         return found
 
+    def doctor(self) -> answers.Diagnosis:
+        """What the machine of the supervisor lacks; takes up to 10 s."""
+        found: answers.Diagnosis = self._ask("GET", path("doctor"))
+        return found
+
     def series(self, *, queue: Optional[str] = None, class_name: Optional[str] = None,
                each: Optional[Literal["queue", "class"]] = None, step: Literal["10s", "1m"] = "10s",
                since: Union[str, int, None] = None) -> answers.TimeSeries:

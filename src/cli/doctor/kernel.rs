@@ -6,13 +6,13 @@ use std::process::{Command, Stdio};
 
 use nix::sys::utsname::uname;
 
-use super::finding::Check;
 use keeper::{Abilities, Missing, Without, abilities, essentials};
+use model::Finding;
 
 /// The oldest kernel version with everything that the keeper needs.
 const OLDEST: (u32, u32) = (5, 3);
 
-pub(super) fn checks() -> Vec<Check> {
+pub(super) fn checks() -> Vec<Finding> {
     let release = uname().map(|names| names.release().to_string_lossy().into_owned()).unwrap_or_default();
     let without = Without::from_env();
     let found = abilities(without);
@@ -29,35 +29,35 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-fn kernel(release: &str) -> Check {
+fn kernel(release: &str) -> Finding {
     let mut numbers =
         release.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse::<u32>().ok());
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     let found = format!("Linux {release}");
     if version < OLDEST {
-        return Check::bad(
+        return Finding::bad(
             "kernel",
             found,
             "taskvisor needs 5.3 or newer and is not tested on this one",
             "a newer kernel",
         );
     }
-    Check::ok("kernel", found)
+    Finding::ok("kernel", found)
 }
 
-fn needs(found: Result<(), Missing>) -> Check {
+fn needs(found: Result<(), Missing>) -> Finding {
     match found {
-        Ok(()) => Check::ok("system calls", "all that keeper and supervisor need"),
+        Ok(()) => Finding::ok("system calls", "all that keeper and supervisor need"),
         Err(missing) => {
-            Check::bad("system calls", missing.to_string(), "nothing can be started", missing.remedy)
+            Finding::bad("system calls", missing.to_string(), "nothing can be started", missing.remedy)
         }
     }
 }
 
-fn cgroup(found: &Abilities) -> Check {
+fn cgroup(found: &Abilities) -> Finding {
     match &found.cgroup {
-        Ok(path) => Check::ok("cgroup v2", format!("a cgroup for each life below {}", path.display())),
-        Err(why) => Check::less(
+        Ok(path) => Finding::ok("cgroup v2", format!("a cgroup for each life below {}", path.display())),
+        Err(why) => Finding::less(
             "cgroup v2",
             why,
             "the end of a job's processes is proven by the keeper's own list of children, which takes a little longer",
@@ -67,21 +67,21 @@ fn cgroup(found: &Abilities) -> Check {
     }
 }
 
-fn birth(found: &Abilities) -> Check {
+fn birth(found: &Abilities) -> Finding {
     match (&found.cgroup, found.born_there) {
-        (Ok(_), true) => Check::ok("clone3", "children are born in their cgroup"),
-        (Ok(_), false) => Check::less(
+        (Ok(_), true) => Finding::ok("clone3", "children are born in their cgroup"),
+        (Ok(_), false) => Finding::less(
             "clone3",
             "refused, or switched off",
             "each child is moved to its cgroup, which may take the kernel 16 ms",
             "RestrictNamespaces=no in the unit; a seccomp profile of the container that lets clone3 pass; Linux 5.7 or newer",
         ),
-        (Err(_), _) => Check::ok("clone3", "not needed without cgroups"),
+        (Err(_), _) => Finding::ok("clone3", "not needed without cgroups"),
     }
 }
 
 /// With it the kernel enforces limits between two measurements.
-fn controller(name: &'static str, found: &Abilities) -> Check {
+fn controller(name: &'static str, found: &Abilities) -> Finding {
     let (title, held, effect) = match name {
         "memory" => (
             "memory controller",
@@ -95,25 +95,25 @@ fn controller(name: &'static str, found: &Abilities) -> Check {
         ),
     };
     let why = match &found.controllers {
-        Ok(names) if names.contains(&name) => return Check::ok(title, held),
+        Ok(names) if names.contains(&name) => return Finding::ok(title, held),
         Ok(_) => "not handed down, or switched off",
         Err(why) => why,
     };
     let remedy = "systemd: Delegate=yes in the unit, ExecStart without a shell, and ask there by an ExecStartPre without one; \
                   container: cgroup v2 mounted writable, and taskvisor alone in it";
-    Check::less(title, why, effect, remedy)
+    Finding::less(title, why, effect, remedy)
 }
 
-fn subreaper(found: &Abilities) -> Check {
+fn subreaper(found: &Abilities) -> Finding {
     match (&found.subreaper, &found.cgroup) {
-        (Ok(()), _) => Check::ok("subreaper", "orphans of a job come to the keeper"),
-        (Err(why), Ok(_)) => Check::less(
+        (Ok(()), _) => Finding::ok("subreaper", "orphans of a job come to the keeper"),
+        (Err(why), Ok(_)) => Finding::less(
             "subreaper",
             why,
             "the end of a job is proven by its cgroup alone",
             "unset TASKVISOR_WITHOUT",
         ),
-        (Err(why), Err(_)) => Check::bad(
+        (Err(why), Err(_)) => Finding::bad(
             "subreaper",
             why,
             "without it and without cgroups nothing proves that a job's processes have ended",
@@ -122,10 +122,10 @@ fn subreaper(found: &Abilities) -> Check {
     }
 }
 
-fn children(found: &Abilities) -> Check {
+fn children(found: &Abilities) -> Finding {
     match &found.children {
-        Ok(()) => Check::ok("children in /proc", "listed by the kernel"),
-        Err(why) => Check::bad(
+        Ok(()) => Finding::ok("children in /proc", "listed by the kernel"),
+        Err(why) => Finding::bad(
             "children in /proc",
             format!("/proc/self/task/TID/children: {why}"),
             "the keeper does not start",
@@ -135,20 +135,22 @@ fn children(found: &Abilities) -> Check {
 }
 
 /// Whether processes of other users are visible.
-fn proc(mounts: &str) -> Check {
+fn proc(mounts: &str) -> Finding {
     // Of several mounts in one place the last is on top.
     let line = mounts.lines().rfind(|line| line.split(' ').nth(4) == Some("/proc"));
     // In mountinfo the options of the file system come last.
     let options = line.and_then(|line| line.split(' ').next_back()).unwrap_or_default();
     let hidden = options.split(',').find_map(|option| option.strip_prefix("hidepid="));
     match (line, hidden) {
-        (None, _) => Check::bad("/proc", "not mounted", "nothing can be started", "mount -t proc proc /proc"),
-        (Some(_), None | Some("0" | "off")) => Check::ok("/proc", "shows all processes"),
-        (Some(_), Some(_)) if nix::unistd::geteuid().is_root() => Check::ok(
+        (None, _) => {
+            Finding::bad("/proc", "not mounted", "nothing can be started", "mount -t proc proc /proc")
+        }
+        (Some(_), None | Some("0" | "off")) => Finding::ok("/proc", "shows all processes"),
+        (Some(_), Some(_)) if nix::unistd::geteuid().is_root() => Finding::ok(
             "/proc",
             format!("hidepid={}, which does not hold for root", hidden.unwrap_or_default()),
         ),
-        (Some(_), Some(value)) => Check::less(
+        (Some(_), Some(value)) => Finding::less(
             "/proc",
             format!("hidepid={value}"),
             "processes of other users are not to be seen in status and after a keeper's death",
@@ -157,11 +159,11 @@ fn proc(mounts: &str) -> Check {
     }
 }
 
-fn ptrace(scope: &str) -> Check {
+fn ptrace(scope: &str) -> Finding {
     match scope.trim() {
         // Kernels without Yama have no such file.
-        "" | "0" | "1" => Check::ok("ptrace", "debuggers may look at jobs as usual"),
-        value => Check::less(
+        "" | "0" | "1" => Finding::ok("ptrace", "debuggers may look at jobs as usual"),
+        value => Finding::less(
             "ptrace",
             format!("kernel.yama.ptrace_scope = {value}"),
             "gdb, strace and py-spy attach to a job as root only, or not at all",
@@ -171,23 +173,23 @@ fn ptrace(scope: &str) -> Check {
 }
 
 /// A shell as process 1 passes no signals on.
-fn first_process(comm: &str) -> Check {
+fn first_process(comm: &str) -> Finding {
     match comm.trim() {
-        shell @ ("sh" | "bash" | "dash" | "ash" | "busybox" | "zsh") => Check::less(
+        shell @ ("sh" | "bash" | "dash" | "ash" | "busybox" | "zsh") => Finding::less(
             "process 1",
             format!("{shell}, a shell"),
             "the end of the container reaches the shell and not taskvisor: jobs are killed without a warning",
             "the exec form: ENTRYPOINT [\"taskvisor\", \"start\"], or exec taskvisor in the script",
         ),
-        "" => Check::ok("process 1", "not to be seen"),
-        comm => Check::ok("process 1", comm),
+        "" => Finding::ok("process 1", "not to be seen"),
+        comm => Finding::ok("process 1", comm),
     }
 }
 
-fn systemd() -> Check {
+fn systemd() -> Finding {
     // As sd_booted(3) tells it.
     if !Path::new("/run/systemd/system").exists() {
-        return Check::ok("systemd", "does not rule this machine");
+        return Finding::ok("systemd", "does not rule this machine");
     }
     let asked = Command::new("systemctl").arg("--version").stdin(Stdio::null()).output();
     let text = asked.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
@@ -197,14 +199,15 @@ fn systemd() -> Check {
         None => "this is no service of its own",
     };
     match version {
-        Some(version) => Check::ok("systemd", format!("version {version}, {watched}")),
-        None => Check::ok("systemd", format!("of a version that systemctl does not tell, {watched}")),
+        Some(version) => Finding::ok("systemd", format!("version {version}, {watched}")),
+        None => Finding::ok("systemd", format!("of a version that systemctl does not tell, {watched}")),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State;
+    use model::Fitness;
+
     use super::*;
 
     fn bare() -> Abilities {
@@ -230,28 +233,28 @@ mod tests {
     fn missing_kernel_feature_has_an_effect_and_a_remedy() {
         let bare = bare();
         let check = cgroup(&bare);
-        assert_eq!(check.state, State::Less);
+        assert_eq!(check.state, Fitness::Less);
         assert!(!check.effect.is_empty() && !check.remedy.is_empty(), "{check:?}");
-        assert_eq!(controller("memory", &with_cgroup()).state, State::Ok);
+        assert_eq!(controller("memory", &with_cgroup()).state, Fitness::Ok);
         let pids = controller("pids", &with_cgroup());
-        assert!(pids.state == State::Less && !pids.remedy.is_empty(), "{pids:?}");
+        assert!(pids.state == Fitness::Less && !pids.remedy.is_empty(), "{pids:?}");
         assert_eq!(controller("pids", &bare).found, "there are no cgroups");
     }
 
     #[test]
     fn missing_proof_of_death_is_bad() {
         let lost = Err("switched off".to_owned());
-        assert_eq!(subreaper(&Abilities { subreaper: lost.clone(), ..with_cgroup() }).state, State::Less);
-        assert_eq!(subreaper(&Abilities { subreaper: lost, ..bare() }).state, State::Bad);
+        assert_eq!(subreaper(&Abilities { subreaper: lost.clone(), ..with_cgroup() }).state, Fitness::Less);
+        assert_eq!(subreaper(&Abilities { subreaper: lost, ..bare() }).state, Fitness::Bad);
     }
 
     #[test]
     fn a_kernel_is_judged_by_its_numbers() {
         for (release, state) in [
-            ("6.1.0-56-cloud-amd64", State::Ok),
-            ("5.3.0", State::Ok),
-            ("5.2.21", State::Bad),
-            ("4.19.0-27", State::Bad),
+            ("6.1.0-56-cloud-amd64", Fitness::Ok),
+            ("5.3.0", Fitness::Ok),
+            ("5.2.21", Fitness::Bad),
+            ("4.19.0-27", Fitness::Bad),
         ] {
             assert_eq!(kernel(release).state, state, "{release}");
         }
@@ -260,21 +263,21 @@ mod tests {
     #[test]
     fn hidden_and_missing_proc_are_reported() {
         let line = |options: &str| format!("25 30 0:23 / /proc rw,nosuid - proc proc rw{options}\n");
-        assert_eq!(proc(&line("")).state, State::Ok);
-        assert_eq!(proc("").state, State::Bad);
+        assert_eq!(proc(&line("")).state, Fitness::Ok);
+        assert_eq!(proc("").state, Fitness::Bad);
         let hidden = proc(&line(",hidepid=invisible"));
         assert!(hidden.found.starts_with("hidepid=invisible"), "{hidden:?}");
     }
 
     #[test]
     fn a_shell_as_process_1_is_reported() {
-        assert_eq!(first_process("sh\n").state, State::Less);
-        assert_eq!(first_process("systemd\n").state, State::Ok);
+        assert_eq!(first_process("sh\n").state, Fitness::Less);
+        assert_eq!(first_process("systemd\n").state, Fitness::Ok);
     }
 
     #[test]
     fn strict_ptrace_scope_is_reported() {
-        assert_eq!(ptrace("1\n").state, State::Ok);
-        assert_eq!(ptrace("3\n").state, State::Less);
+        assert_eq!(ptrace("1\n").state, Fitness::Ok);
+        assert_eq!(ptrace("3\n").state, Fitness::Less);
     }
 }

@@ -1,16 +1,15 @@
 //! `doctor`: what this machine lacks, the consequences, and what to do.
 
-mod finding;
 mod kernel;
 mod limits;
 mod place;
 
 use std::process::ExitCode;
 
-use self::finding::{Check, State};
 use super::term::screen::{escaped, print, print_json};
 use config::Config;
 use failure::{Failure, exit};
+use model::{Diagnosis, Fitness};
 
 /// Text below `doctor --help`.
 pub const HELP: &str = "\
@@ -22,56 +21,74 @@ pub struct Doctor {
     /// Print as JSON, schema taskvisor.doctor/1
     #[arg(long)]
     pub json: bool,
+    /// The supervisor that has it look, and asks the server of its jobs itself
+    #[arg(long, value_name = "PID", hide = true, requires = "slots")]
+    pub beside: Option<i32>,
+    /// The slots of that supervisor, whose file is not read
+    #[arg(long, value_name = "N", hide = true)]
+    pub slots: Option<u64>,
+    /// Whether to leave the store to it
+    #[arg(long, hide = true)]
+    pub no_store: bool,
 }
-
-/// The schema of `--json`.
-const SCHEMA: &str = "taskvisor.doctor/1";
 
 /// Makes all checks. The process must have one thread.
 pub(super) fn doctor(config: &Config, args: &Doctor) -> Result<ExitCode, Failure> {
-    // First: some of its questions to the kernel need a process with one thread.
-    let mut checks = kernel::checks();
-    checks.extend(limits::checks(config));
-    checks.extend(place::checks(config));
-    let well = checks.iter().all(|check| check.state != State::Bad);
-    match args.json {
-        true => print_json(&serde_json::json!({ "schema": SCHEMA, "well": well, "checks": checks }))?,
-        false => print(&render(&checks))?,
+    if let Some(supervisor) = args.beside
+        && !keeper::look_beside(supervisor)?
+    {
+        return Ok(ExitCode::from(exit::OK));
     }
-    Ok(ExitCode::from(if well { exit::OK } else { exit::FAILED }))
+    let found = found(config, args);
+    match args.json {
+        true => print_json(&found)?,
+        false => print(&render(&found))?,
+    }
+    Ok(ExitCode::from(if found.well { exit::OK } else { exit::FAILED }))
 }
 
-fn render(checks: &[Check]) -> String {
+fn found(config: &Config, args: &Doctor) -> Diagnosis {
+    // First: some of its questions to the kernel need a process with one thread.
+    let mut checks = kernel::checks();
+    checks.extend(limits::checks(args.slots.unwrap_or_else(|| config.slots())));
+    if !args.no_store {
+        checks.extend(place::checks(config));
+    }
+    Diagnosis::of(checks)
+}
+
+fn render(found: &Diagnosis) -> String {
     let mut text = String::new();
-    for check in checks {
+    for check in &found.checks {
         let state = match check.state {
-            State::Ok => "ok",
-            State::Less => "less",
-            State::Bad => "BAD",
+            Fitness::Bad => "BAD",
+            Fitness::Ok | Fitness::Less => check.state.as_str(),
         };
         text += &format!("{state:<5} {:<18} {}\n", check.name, escaped(&check.found));
-        for (word, what) in [("so", check.effect), ("do", check.remedy)] {
+        for (word, what) in [("so", &check.effect), ("do", &check.remedy)] {
             if !what.is_empty() {
                 text += &format!("      {word}: {what}\n");
             }
         }
     }
-    let count = |state: State| checks.iter().filter(|check| check.state == state).count();
-    text + &format!("{} ok, {} less, {} bad\n", count(State::Ok), count(State::Less), count(State::Bad))
+    let count = |state: Fitness| found.count(state);
+    text + &format!("{} ok, {} less, {} bad\n", count(Fitness::Ok), count(Fitness::Less), count(Fitness::Bad))
 }
 
 #[cfg(test)]
 mod tests {
+    use model::Finding;
+
     use super::*;
 
     #[test]
     fn finding_shows_its_effect_and_its_remedy() {
-        let checks = [
-            Check::ok("kernel", "Linux 6.1.0"),
-            Check::less("cgroup v2", "not mounted", "the end is proven otherwise", "mount it"),
-            Check::bad("/proc", "not mounted\u{1b}[2J", "nothing starts", "mount -t proc proc /proc"),
-        ];
-        insta::assert_snapshot!(render(&checks), @r"
+        let found = Diagnosis::of(vec![
+            Finding::ok("kernel", "Linux 6.1.0"),
+            Finding::less("cgroup v2", "not mounted", "the end is proven otherwise", "mount it"),
+            Finding::bad("/proc", "not mounted\u{1b}[2J", "nothing starts", "mount -t proc proc /proc"),
+        ]);
+        insta::assert_snapshot!(render(&found), @r"
         ok    kernel             Linux 6.1.0
         less  cgroup v2          not mounted
               so: the end is proven otherwise

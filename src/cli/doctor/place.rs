@@ -9,11 +9,11 @@ use std::time::Duration;
 use nix::sys::statfs::statfs;
 use nix::sys::statvfs::statvfs;
 
-use super::finding::{Check, State};
 use crate::cli::term::screen::size;
 use boot::refuse_gone_store;
 use broker::{Address, Opening, Place};
 use config::Config;
+use model::{Finding, Fitness};
 
 /// If a write takes longer than this, a queue of short jobs waits for the disk.
 const SLOW: Duration = Duration::from_millis(10);
@@ -23,7 +23,7 @@ const LITTLE: u64 = 256 << 20;
 
 const ROUNDS: u64 = 16;
 
-pub(super) fn checks(config: &Config) -> Vec<Check> {
+pub(super) fn checks(config: &Config) -> Vec<Finding> {
     let path = match config.broker.place() {
         Place::File(path) => path,
         Place::Supervisor => return vec![memory()],
@@ -38,12 +38,12 @@ pub(super) fn checks(config: &Config) -> Vec<Check> {
     ]
 }
 
-fn memory() -> Check {
-    Check::less("store", "in memory", "jobs are gone with the supervisor", "--broker sqlite:PATH")
+fn memory() -> Finding {
+    Finding::less("store", "in memory", "jobs are gone with the supervisor", "--broker sqlite:PATH")
 }
 
 /// Whether the server answers, and accepts our login.
-fn server(config: &Config) -> Check {
+fn server(config: &Config) -> Finding {
     let url = &config.broker;
     let asked = async {
         let broker = url.open(&Opening::passing(&config.state_dir))?;
@@ -51,32 +51,24 @@ fn server(config: &Config) -> Check {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     match runtime.map(|runtime| runtime.block_on(asked)) {
-        Ok(Ok((_, Some(wrong)))) => {
-            Check::less("store", format!("{url} answers, but {wrong}"), "jobs are gone with the server", "")
+        Ok(asked) => {
+            let asked = asked.map(|(queues, concern)| (queues.len(), concern));
+            Finding::of_server(&url.to_string(), asked.map_err(|error| error.to_string()))
         }
-        Ok(Ok((queues, None))) => {
-            Check::ok("store", format!("{url} answers, and has {} queues", queues.len()))
-        }
-        Ok(Err(error)) => Check::bad(
-            "store",
-            error.to_string(),
-            "no job can be put or fetched",
-            "--broker with another URL",
-        ),
-        Err(error) => Check::bad("store", error.to_string(), "it cannot be asked", "more open files"),
+        Err(error) => Finding::bad("store", error.to_string(), "it cannot be asked", "more open files"),
     }
 }
 
 /// Checks the file system, unless the file is one that a supervisor would refuse.
-fn store(config: &Config, place: Check) -> Check {
+fn store(config: &Config, place: Finding) -> Finding {
     match refuse_gone_store(config).and_then(|()| config.broker.look()) {
         // A bad file system is the cause of whatever the store says.
-        Err(error) if place.state != State::Bad => {
-            Check::bad("store", error.to_string(), "start refuses it, and no job can be put", "")
+        Err(error) if place.state != Fitness::Bad => {
+            Finding::bad("store", error.to_string(), "start refuses it, and no job can be put", "")
         }
         Err(_) => place,
         Ok(()) => match lost(&config.broker) {
-            Some(lost) => Check::bad("store", lost, "the program that put them does not know", ""),
+            Some(lost) => Finding::bad("store", lost, "the program that put them does not know", ""),
             None => place,
         },
     }
@@ -93,10 +85,10 @@ fn existing(directory: &Path) -> PathBuf {
     directory.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("/")).to_owned()
 }
 
-fn file_system(directory: &Path, existing: &Path) -> Check {
+fn file_system(directory: &Path, existing: &Path) -> Finding {
     match statfs(existing) {
         Ok(found) => judge(directory, found.filesystem_type().0),
-        Err(errno) => Check::bad(
+        Err(errno) => Finding::bad(
             "store",
             format!("{}: {}", directory.display(), errno.desc()),
             "nothing can be stored",
@@ -106,63 +98,66 @@ fn file_system(directory: &Path, existing: &Path) -> Check {
 }
 
 /// Judges the file system by its magic number.
-fn judge(directory: &Path, magic: i64) -> Check {
+fn judge(directory: &Path, magic: i64) -> Finding {
     let found = |name: &str| format!("{} on {name}", directory.display());
     let local = "--state-dir on a local disk";
     // As in statfs(2). SMB has three: its oldest form, CIFS, and version 2 and later.
     match magic {
-        0x6969 => Check::bad(
+        0x6969 => Finding::bad(
             "store",
             found("NFS"),
             "locks and fsync do not hold there: the store is refused",
             local,
         ),
         0x517b | 0xff53_4d42 | 0xfe53_4d42 => {
-            Check::less("store", found("SMB"), "locks and fsync may not hold there", local)
+            Finding::less("store", found("SMB"), "locks and fsync may not hold there", local)
         }
-        0x6573_5546 => Check::less(
+        0x6573_5546 => Finding::less(
             "store",
             found("FUSE"),
             "whether locks and fsync hold is up to the program behind it",
             local,
         ),
-        0x0102_1994 | 0x8584_58f6 => {
-            Check::less("store", found("tmpfs"), "jobs are gone with the next boot", "--state-dir on a disk")
-        }
-        0x794c_7630 => Check::less(
+        0x0102_1994 | 0x8584_58f6 => Finding::less(
+            "store",
+            found("tmpfs"),
+            "jobs are gone with the next boot",
+            "--state-dir on a disk",
+        ),
+        0x794c_7630 => Finding::less(
             "store",
             found("the overlay of a container"),
             "jobs are gone with the container",
             "a volume for the state directory",
         ),
-        _ => Check::ok("store", found("a local disk")),
+        _ => Finding::ok("store", found("a local disk")),
     }
 }
 
-fn room(existing: &Path) -> Check {
+fn room(existing: &Path) -> Finding {
     let free = statvfs(existing).map(|found| found.blocks_available() * found.fragment_size());
     match free {
-        Ok(free) if free < LITTLE => Check::less(
+        Ok(free) if free < LITTLE => Finding::less(
             "room",
             format!("{} are free", size(free)),
             "when it is used up, put fails and output of jobs is dropped; no job is lost",
             "free some space",
         ),
-        Ok(free) => Check::ok("room", format!("{} are free", size(free))),
-        Err(errno) => Check::ok("room", format!("not told: {}", errno.desc())),
+        Ok(free) => Finding::ok("room", format!("{} are free", size(free))),
+        Err(errno) => Finding::ok("room", format!("not told: {}", errno.desc())),
     }
 }
 
-fn durability(measured: io::Result<Duration>) -> Check {
+fn durability(measured: io::Result<Duration>) -> Finding {
     match measured {
-        Ok(time) if time > SLOW => Check::less(
+        Ok(time) if time > SLOW => Finding::less(
             "fsync",
             format!("{:.1} ms", time.as_secs_f64() * 1e3),
             "each put waits for it, and each verdict; slots do not",
             "a faster disk for the state directory; many jobs by one put (--lines)",
         ),
-        Ok(time) => Check::ok("fsync", format!("{:.2} ms", time.as_secs_f64() * 1e3)),
-        Err(error) => Check::ok("fsync", format!("not measured: {error}")),
+        Ok(time) => Finding::ok("fsync", format!("{:.2} ms", time.as_secs_f64() * 1e3)),
+        Err(error) => Finding::ok("fsync", format!("not measured: {error}")),
     }
 }
 
@@ -191,11 +186,11 @@ mod tests {
     #[test]
     fn file_system_is_recognized_by_its_magic_number() {
         let judge = |magic| judge(Path::new("/var/lib/taskvisor"), magic).state;
-        assert_eq!(judge(0x6969), State::Bad);
+        assert_eq!(judge(0x6969), Fitness::Bad);
         for lost in [0x0102_1994, 0x794c_7630, 0x6573_5546, 0xff53_4d42] {
-            assert_eq!(judge(lost), State::Less);
+            assert_eq!(judge(lost), Fitness::Less);
         }
-        assert_eq!(judge(0xef53), State::Ok);
+        assert_eq!(judge(0xef53), Fitness::Ok);
     }
 
     #[test]
@@ -205,9 +200,9 @@ mod tests {
 
     #[test]
     fn slow_disk_is_reported() {
-        assert_eq!(durability(Ok(Duration::from_millis(40))).state, State::Less);
-        assert_eq!(durability(Ok(Duration::from_micros(90))).state, State::Ok);
-        assert_eq!(durability(Err(io::Error::other("no"))).state, State::Ok);
+        assert_eq!(durability(Ok(Duration::from_millis(40))).state, Fitness::Less);
+        assert_eq!(durability(Ok(Duration::from_micros(90))).state, Fitness::Ok);
+        assert_eq!(durability(Err(io::Error::other("no"))).state, Fitness::Ok);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub mod batches;
 pub mod config;
 pub mod course;
+pub mod doctor;
 pub mod events;
 pub mod failures;
 pub mod fleet;
