@@ -11,6 +11,7 @@ mod sandbox;
 mod away;
 mod beside;
 mod browser;
+mod bulk;
 mod charts;
 mod config;
 mod doctor;
