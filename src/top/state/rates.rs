@@ -22,6 +22,11 @@ impl Ring {
         self.0.push_back((at, value));
     }
 
+    /// Whether nothing was seen yet.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The latest value.
     pub fn last(&self) -> f64 {
         self.0.back().map_or(0.0, |(_, value)| *value)

@@ -201,6 +201,19 @@ fn screens_have_their_snapshots() {
 }
 
 #[test]
+fn head_without_a_supervisor_knows_what_waits_once_the_queues_were_looked_at() {
+    let mut model = Model::new(Look::piped(80), (80, 24), false);
+    model.hear(seen(None, List::None));
+    assert!(draw(&model).text(2).contains("waiting not known yet"), "{}", draw(&model).text(2));
+    let News::Seen(mut looked) = seen(None, List::Queues([("mail".into(), counts(7))].into())) else {
+        unreachable!()
+    };
+    looked.tab = Tab::Queues;
+    model.hear(News::Seen(looked));
+    assert!(draw(&model).text(2).contains("waiting 7"), "{}", draw(&model).text(2));
+}
+
+#[test]
 fn hostile_text_leaves_every_letter_in_its_column() {
     for size in [(40, 8), (79, 16), (80, 24), (81, 25), (200, 60)] {
         let model = screen(size);

@@ -94,9 +94,14 @@ fn rates(grid: &mut Grid, model: &Model) {
     let bars = |ring: &Ring| ring.bars(if grid.width < 110 { FEW } else { BARS }, ascii);
     let wait = rates.wait_now.and_then(|wait| Duration::try_from_secs_f64(wait).ok());
     let wait = wait.map_or_else(|| "-".to_owned(), age);
+    // Without a supervisor the queues are asked for on their own tab alone.
+    let waiting = match rates.waiting.is_empty() {
+        true => "waiting not known yet".to_owned(),
+        false => format!("waiting {}", grouped(rates.waiting.last() as u64)),
+    };
     let parts = [
         (format!("busy {busy} of {}", slots().count()), String::new(), Style::PLAIN),
-        (format!("waiting {}", grouped(rates.waiting.last() as u64)), bars(&rates.waiting), Style::CYAN),
+        (waiting, bars(&rates.waiting), Style::CYAN),
         (format!("wait p95 {wait}"), bars(&rates.wait), Style::CYAN),
         (format!("complete {:.1}/s", rates.complete.last()), bars(&rates.complete), Style::GREEN),
         (format!("failed {:.1}/s", rates.failed.last()), bars(&rates.failed), Style::RED),
