@@ -17,6 +17,14 @@ use failure::{Failure, exit};
 /// This program, even if its file was replaced or removed meanwhile.
 const SELF: &str = "/proc/self/exe";
 
+/// Tells the supervisor that its broker was typed as a flag, which is not among its arguments.
+const BROKER_TYPED: &str = "TASKVISOR_BROKER_TYPED";
+
+/// Whether `start` was told the broker by a flag. Only its supervisor can say so.
+pub fn broker_was_typed() -> bool {
+    std::env::var_os(BROKER_TYPED).is_some()
+}
+
 /// Becomes the keeper. Returns only if that fails.
 pub fn launch(config: &Config, locks: &Locks) -> Failure {
     let failed = |error: std::io::Error| {
@@ -48,9 +56,10 @@ pub fn launch(config: &Config, locks: &Locks) -> Failure {
     work_in_root(&mut command);
     let (arguments, broker) = without_broker(std::env::args_os().skip(1));
     command.arg("--").arg(SELF).arg("supervisor").args(arguments);
-    if let Some(url) = broker {
-        command.env("TASKVISOR_BROKER", url);
-    }
+    match broker {
+        Some(url) => command.env("TASKVISOR_BROKER", url).env(BROKER_TYPED, "1"),
+        None => command.env_remove(BROKER_TYPED),
+    };
     match command.exec() {
         error if error.kind() == std::io::ErrorKind::NotFound => {
             Failure::new(exit::SOFTWARE, "failed to become the keeper: /proc is not mounted")

@@ -16,6 +16,7 @@ mod start;
 
 pub use self::in_force::settings_in_force;
 pub use self::kept_at::refuse_gone_store;
+pub use self::launch::broker_was_typed;
 pub use self::living_keeper::living_keeper;
 pub use self::locks::run_lock;
 pub use self::serve::{LAST_LINES, serve};

@@ -40,7 +40,12 @@ pub fn supervisor(args: impl Iterator<Item = OsString>) -> ExitCode {
 fn of_start(words: &[OsString]) -> Result<(Args, BTreeMap<String, String>), clap::Error> {
     let mut command = StartArgs::command();
     let found = command.try_get_matches_from_mut(words)?;
-    Ok((StartArgs::from_arg_matches(&found)?.into(), typed(&command, &found)))
+    let mut typed = typed(&command, &found);
+    // A command line is read by many, so the supervisor has this flag by a variable.
+    if boot::broker_was_typed() {
+        typed.insert("broker".into(), "--broker".into());
+    }
+    Ok((StartArgs::from_arg_matches(&found)?.into(), typed))
 }
 
 fn supervise(args: Args, typed: BTreeMap<String, String>) -> Result<ExitCode, Failure> {

@@ -272,8 +272,12 @@ fn environment(spec: &SpawnSpec) -> Vec<Vec<u8>> {
 }
 
 /// What `start` tells its supervisor, and no job.
-const OF_THE_SUPERVISOR: [&str; 3] =
-    [start_dir::VARIABLE, "TASKVISOR_SETTINGS_IN_FORCE", "TASKVISOR_CHANGES_IN_FORCE"];
+const OF_THE_SUPERVISOR: [&str; 4] = [
+    start_dir::VARIABLE,
+    "TASKVISOR_SETTINGS_IN_FORCE",
+    "TASKVISOR_CHANGES_IN_FORCE",
+    "TASKVISOR_BROKER_TYPED",
+];
 
 /// Whether a variable of our own environment goes to the pool's processes.
 fn passes(spec: &SpawnSpec, name: &str) -> bool {

@@ -22,7 +22,8 @@ fn row(page: &str, name: &str) -> String {
 fn config_page_shows_the_settings_in_force_and_no_secret() {
     let sandbox = Sandbox::new(Setting::Root);
     fs::write(sandbox.work("t.yaml"), YAML).unwrap();
-    let _running = sandbox.start(&["-c", "t.yaml", "--log-level", "warn"]);
+    let store = format!("sqlite:{}", sandbox.path("jobs.db").display());
+    let _running = sandbox.start(&["-c", "t.yaml", "--log-level", "warn", "-b", &store]);
     let page = Served::start(&sandbox, &[]);
     let cookie = page.enter();
     let ask = |path: &str| page.ask("GET", path, &[&cookie], "");
@@ -37,6 +38,7 @@ fn config_page_shows_the_settings_in_force_and_no_secret() {
     ] {
         assert_eq!(row(&shown, name), said);
     }
+    assert_eq!(row(&shown, "broker"), format!("broker{store}--broker"));
     assert!(!shown.contains("data-key=\"stop_deadline\""), "{shown}");
     assert!(shown.contains("taskvisor config show -c t.yaml"), "{shown}");
     let all = ask("/config?show=all");
