@@ -17,8 +17,13 @@ const REASONS: Duration = Duration::from_secs(1);
 /// Puts a page into its frame, or the trouble that there is none.
 pub async fn answer(app: &App, visit: &Visit, headers: &HeaderMap, page: Result<Page, Trouble>) -> Response {
     let page = match page {
+        Ok(page) if page.place.outlives_broker() => {
+            let reasons = layout::reasons(&reasons(app).await);
+            Page { main: html! { (reasons) (page.main) }, ..page }
+        }
         Ok(page) => page,
-        Err(trouble) => excuse(&trouble, &reasons(app, &trouble).await),
+        Err(trouble) if trouble.code < 500 => excuse(&trouble, &[]),
+        Err(trouble) => excuse(&trouble, &reasons(app).await),
     };
     framed(app, visit, headers, &page)
 }
@@ -34,10 +39,7 @@ fn framed(app: &App, visit: &Visit, headers: &HeaderMap, page: &Page) -> Respons
 }
 
 /// What `status` says is wrong. The supervisor knows of an outage of its broker when a request has waited in vain.
-async fn reasons(app: &App, trouble: &Trouble) -> Vec<String> {
-    if trouble.code < 500 {
-        return Vec::new();
-    }
+async fn reasons(app: &App) -> Vec<String> {
     match timeout(REASONS, app.source.status(app.live.changed())).await {
         Ok(Ok(Some(status))) => status.reasons.clone(),
         Ok(Ok(None) | Err(_)) | Err(_) => Vec::new(),
@@ -55,7 +57,7 @@ fn excuse(trouble: &Trouble, reasons: &[String]) -> Page {
     let main = html! {
         h1 { (title) }
         p.fault role="alert" { (text::shown(&trouble.message)) }
-        @if !reasons.is_empty() { ul.reasons { @for reason in reasons { li { (text::shown(reason)) } } } }
+        (layout::reasons(reasons))
         @if let Some(hint) = &trouble.hint { p.hint { (text::shown(hint)) } }
     };
     let every = (trouble.code >= 500).then_some(2);

@@ -95,6 +95,11 @@ pub enum Place {
 }
 
 impl Place {
+    /// Whether its pages are drawn without the broker: they do not fail with it, and say otherwise that it is away.
+    pub fn outlives_broker(self) -> bool {
+        [Place::Workers, Place::Events, Place::Config, Place::Doctor].contains(&self)
+    }
+
     /// Those with a link, in order.
     pub const LINKED: [(Place, &'static str, &'static str); 10] = [
         (Place::Overview, "/", "Overview"),

@@ -87,6 +87,11 @@ fn under_way(work: &Work) -> Markup {
     }
 }
 
+/// What `status` says is wrong.
+pub fn reasons(reasons: &[String]) -> Markup {
+    html! { @if !reasons.is_empty() { ul.reasons { @for reason in reasons { li { (text::shown(reason)) } } } } }
+}
+
 /// The command line that does the same.
 pub fn command(line: &str) -> Markup {
     html! { p.command { span.label { "The same in a shell" } code { (text::shown(line)) } } }

@@ -13,7 +13,7 @@ use model::{
 use super::{course, failures, rows};
 use crate::app::{App, Page, Place, Visit};
 use crate::chart;
-use crate::layout::{nothing, scrolled};
+use crate::layout::{nothing, reasons, scrolled};
 use crate::trouble::Trouble;
 use crate::{say, shape, text};
 
@@ -67,7 +67,7 @@ fn verdict(status: Option<&Arc<Status>>) -> Markup {
     html! {
         div.verdict {
             p.big { (shape::health(status.verdict)) }
-            @if !status.reasons.is_empty() { ul.reasons { @for reason in &status.reasons { li { (text::shown(reason)) } } } }
+            (reasons(&status.reasons))
             dl.facts {
                 div { dt { "Host" } dd { (text::shown(&status.host.name)) } }
                 div { dt { "Up" } dd { (say::age(say::whole(status.up))) } }
