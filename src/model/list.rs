@@ -75,8 +75,8 @@ impl Filter {
                 Field::Tag if filter.tag.is_none() => filter.tag = Some(word.into()),
                 Field::Group if filter.group.is_none() => filter.group = Some(word.into()),
                 Field::State if filter.states.is_empty() => filter.states.extend(state(word)),
-                // The rest have no index: in class and error a word may stand in the middle, and an id is read by its
-                // beginning.
+                // The rest have no index: a broker would look at all jobs for a class that has none, and a search is cut
+                // after 10,000.
                 Field::Id
                 | Field::Class
                 | Field::Queue

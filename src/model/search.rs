@@ -11,8 +11,8 @@ use super::{Class, JobRecord, JobState};
 /// failure group or the text of the error. `class:mail.*`, `queue:`, `tag:`, `id:`, `group:`, `error:` and `state:` look
 /// there alone; a `*` is any text, and without one these words are whole but for `error:` and the beginning of `id:`.
 /// `named:` is a word without a field that is looked for in names alone, and not in what a job carries or says: it leaves
-/// out titles and errors. Quotes hold words together. Case does not count but in a whole `queue:`, `tag:` or `group:`:
-/// these are names as in the flags of a list, and brokers have indices of names only as they are written.
+/// out titles and errors. Quotes hold words together. Case does not count but in a whole `class:`, `queue:`, `tag:` or
+/// `group:`: these are names as in the flags of a list, and brokers know names only as they are written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Search {
@@ -121,7 +121,9 @@ impl Term {
     fn finds_in(&self, field: Field, job: &JobRecord) -> bool {
         let whole = |text: &str| match self.field {
             None | Some(Field::Named) => self.pattern.is_in(text),
-            Some(Field::Queue | Field::Tag | Field::Group) if self.is_whole() => self.word == text,
+            Some(Field::Class | Field::Queue | Field::Tag | Field::Group) if self.is_whole() => {
+                self.word == text
+            }
             Some(_) => self.pattern.is(text),
         };
         match field {
@@ -288,12 +290,13 @@ mod tests {
             "*.Send",
             "m*s*d",
             "class:mail.*",
-            "class:mail.send",
+            "class:mail.Send",
+            "class:MAIL.S*",
             "queue:mail",
             "tag:eu",
             "tag:batch:*",
             "queue:MAI*l tag:EU* group:TIME*",
-            "class:MAIL.SEND state:FAILED EU",
+            "class:mail.Send state:FAILED EU",
             "id:0199*7",
             "error:refused",
             "error:conn*by",
@@ -311,6 +314,7 @@ mod tests {
             "\"refused connection\"",
             "class:send",
             "class:mail",
+            "class:mail.send",
             "queue:Mail",
             "tag:EU",
             "group:Timeout",
