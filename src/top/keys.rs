@@ -145,6 +145,7 @@ fn filter(model: &mut Model, key: Key) -> Vec<Effect> {
     match key {
         Key::Char(letter) => model.place_mut().filter.push(letter),
         Key::Paste(text) => {
+            // The end of a line in it is no Enter.
             let text: String = text.chars().filter(|letter| !letter.is_control()).collect();
             model.place_mut().filter.push_str(&text);
         }
@@ -173,6 +174,7 @@ fn palette(model: &mut Model, mut text: String, mut pick: usize, key: Key) -> Ve
             model.line = Line::Keys;
             return Vec::new();
         }
+        // Perhaps nothing fits.
         Key::Tab | Key::Down => pick = (pick + 1) % fits.len().max(1),
         Key::BackTab | Key::Up => pick = (pick + fits.len().max(1) - 1) % fits.len().max(1),
         Key::Backspace if text.pop().is_none() => {
@@ -237,12 +239,14 @@ fn mark(model: &mut Model) {
             marks.insert(thing);
         }
     }
+    // To the next line, so that one key marks several in a row.
     model.select(model.place().line + 1);
 }
 
 fn mark_all(model: &mut Model) {
     let all = model.table.rows.iter().map(|row| row.thing.clone()).collect();
     let marks = &mut model.place_mut().marks;
+    // The same key again takes all marks away.
     *marks = if marks.is_empty() { all } else { Default::default() };
 }
 
@@ -250,6 +254,7 @@ fn copy(model: &mut Model, text: String) -> Vec<Effect> {
     if text.is_empty() {
         return Vec::new();
     }
+    // A terminal does not say whether it took the text.
     model.said = Some(Said { text: format!("copied, if the terminal allows it: {text}"), is_bad: false });
     vec![Effect::Copy(text)]
 }

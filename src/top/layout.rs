@@ -18,6 +18,7 @@ const WITH_PANE: usize = 16;
 
 /// Where the parts are; `is_whole` = a page has the whole screen.
 pub fn layout((_, height): (usize, usize), is_whole: bool) -> Layout {
+    // The last line is that of keys and questions.
     let last = height.saturating_sub(1);
     if is_whole {
         return Layout { head: 0..0, table: 0..0, pane: 1..last.max(1) };

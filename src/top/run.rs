@@ -36,6 +36,7 @@ pub async fn run(
     let model = Model::new(look, terminal.size(), read_only);
     let mut signals = Signals::new()?;
     let mut ticks = interval(EVERY);
+    // After a stop no looks are made up for.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut screen =
         Screen { terminal, model, asks, shown: None, looked: None, paged: false, is_stale: false };
@@ -104,6 +105,7 @@ impl Screen {
                 typed = self.terminal.typed.recv() => {
                     // The terminal is gone.
                     let Some(bytes) = typed else { return Ok(()) };
+                    // All that is there at once: many keys make one picture.
                     let mut bytes = vec![bytes];
                     while let Ok(more) = self.terminal.typed.try_recv() {
                         bytes.push(more);
@@ -126,6 +128,7 @@ impl Screen {
                     self.shown = None;
                 }
                 _ = signals.continued.recv() => {
+                    // Another program may have drawn, and changed the size, meanwhile.
                     self.terminal.again()?;
                     self.shown = None;
                     self.model.resize(self.terminal.size());
@@ -216,12 +219,14 @@ impl Screen {
                 Effect::Quit => return Ok(true),
                 Effect::Ask(request) => self.ask(request),
                 Effect::Look => {
+                    // The next look is a whole second later.
                     ticks.reset();
                     self.look();
                 }
                 Effect::Redraw => self.shown = None,
                 Effect::Copy(text) => {
                     let text = base64::engine::general_purpose::STANDARD.encode(text);
+                    // OSC 52: the terminal, perhaps on another machine, puts it into its clipboard.
                     self.terminal.write(&format!("\x1b]52;c;{text}\x07"))?;
                 }
             }

@@ -31,6 +31,7 @@ fn order(model: &Model, key: char) -> Result<Order, &'static str> {
         'P' => pause(model),
         '+' => of_pools(model, Act::Grow),
         '-' => of_pools(model, Act::Shrink),
+        // N: no other key comes here.
         _ => of_pools(model, Act::Recycle),
     }
 }
@@ -48,6 +49,7 @@ pub fn jobs(model: &Model) -> Vec<JobId> {
         },
         _ => Vec::new(),
     };
+    // A job and its slot may both be marked.
     let mut seen = BTreeSet::new();
     model.chosen().into_iter().flat_map(of).filter(|id| seen.insert(id.clone())).collect()
 }
@@ -75,6 +77,7 @@ fn kill(model: &Model) -> Result<Order, &'static str> {
         if let Some(process) = &slot.process
             && chosen.iter().any(|thing| is_chosen(&name, slot, thing))
         {
+            // With the generation: by then another worker may be in the slot.
             order.names.push(format!("{name}#{}", slot.generation));
             order.pids.push(process.pid);
         }
@@ -101,6 +104,7 @@ fn of_ended(model: &Model, jobs: Act, groups: Act, recurring: Act) -> Result<Ord
 
 fn pause(model: &Model) -> Result<Order, &'static str> {
     let chosen = model.chosen();
+    // The first one says for all whether it is a pause or its end.
     if let Some(Thing::Queue(first)) = chosen.first() {
         let is_paused =
             model.data.queues.get(&first.as_str().into()).is_some_and(|queue| queue.paused.is_some());

@@ -81,6 +81,7 @@ impl Decoder {
             0x1b => self.escape(),
             b'\r' | b'\n' => Some((Some(Key::Enter), 1)),
             b'\t' => Some((Some(Key::Tab), 1)),
+            // Terminals differ in which of the two they send.
             0x7f | 0x08 => Some((Some(Key::Backspace), 1)),
             1..=26 => Some((Some(Key::Ctrl(char::from(first - 1 + b'a'))), 1)),
             0..=31 => Some((None, 1)),
@@ -90,9 +91,11 @@ impl Decoder {
 
     fn escape(&mut self) -> Option<(Option<Key>, usize)> {
         let second = *self.bytes.get(1)?;
+        // A key with Alt comes as Escape and that key, and counts as both.
         if second != b'[' && second != b'O' {
             return Some((Some(Key::Esc), 1));
         }
+        // The byte that ends a control sequence (ECMA-48).
         let last = self.bytes.iter().skip(2).position(|byte| (0x40..=0x7e).contains(byte));
         let Some(last) = last.map(|last| last + 2) else {
             return (self.bytes.len() > SEQUENCE).then_some((None, self.bytes.len()));
@@ -108,7 +111,9 @@ impl Decoder {
             (b'Z', _) => Some(Key::BackTab),
             (b'~', b"5") => Some(Key::PageUp),
             (b'~', b"6") => Some(Key::PageDown),
+            // Enter of a keypad in its application mode.
             (b'M', b"") if second == b'O' => Some(Key::Enter),
+            // A pasted text begins.
             (b'~', b"200") => {
                 self.pasted = Some(Vec::new());
                 None
@@ -145,6 +150,7 @@ fn letter(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
         Err(error) if error.valid_up_to() > 0 => {
             std::str::from_utf8(&most[..error.valid_up_to()]).unwrap_or_default()
         }
+        // No length: the letter is not whole yet.
         Err(error) => return error.error_len().map(|length| (None, length)),
     };
     let letter = text.chars().next()?;

@@ -56,6 +56,7 @@ pub struct Cell {
 pub const BLANK: Cell = Cell { letter: ' ', marks: ['\0'; 2], style: Style::PLAIN };
 
 /// The second column of a wide letter.
+// No text can hold it: `escaped` turns a NUL of the text into `\x00`.
 const SECOND: char = '\0';
 
 /// The cells of a screen.
@@ -93,6 +94,7 @@ impl Grid {
         let mut used = 0;
         for letter in escaped(text).chars() {
             match letter.width().unwrap_or(1) {
+                // Combining marks are not ASCII, and their letter stays readable without them.
                 0 if self.mark.is_ascii() => {}
                 0 => mark(cells[..used].iter_mut().rfind(|cell| cell.letter != SECOND), letter),
                 wide if used + wide > room => {

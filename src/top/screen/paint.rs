@@ -50,6 +50,7 @@ impl Brush {
         if old > new {
             self.go(line, new);
             self.style(Style::PLAIN);
+            // Erases the rest of the line, which is shorter than its blanks.
             self.out += "\x1b[K";
         }
     }
@@ -70,6 +71,7 @@ impl Brush {
     }
 
     fn style(&mut self, style: Style) {
+        // Without colours weight and reverse stay.
         let style = if self.color { style } else { Style(style.0 & !7) };
         if style == self.style {
             return;

@@ -72,12 +72,14 @@ impl Terminal {
     /// Stops this process, as Ctrl-Z is meant, and comes back with the modes.
     pub fn stop(&self) -> io::Result<()> {
         restore();
+        // Not SIGTSTP, which is handled here.
         raise(Signal::SIGSTOP)?;
         change()
     }
 
     /// The modes again, which another program may have changed while this one was stopped.
     pub fn again(&self) -> io::Result<()> {
+        // First: else the changed modes would count as those before.
         restore();
         change()
     }
@@ -93,7 +95,9 @@ impl Drop for Terminal {
 fn change() -> io::Result<()> {
     let before = tcgetattr(io::stdin())?;
     let mut modes = before.clone();
+    // With IEXTEN the driver would keep Ctrl-V and Ctrl-O to itself (termios(3)).
     modes.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::IEXTEN;
+    // A read returns as soon as there is a byte.
     modes.special_codes[SpecialCodeIndex::VMIN] = 1;
     modes.special_codes[SpecialCodeIndex::VTIME] = 0;
     let stderr = if io::IsTerminal::is_terminal(&io::stderr()) { Some(silence()?) } else { None };

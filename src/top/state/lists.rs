@@ -41,6 +41,7 @@ pub fn queues(
     let mut all: Vec<(&QueueName, &QueueCounts)> = queues.iter().collect();
     match sort {
         "waiting" => all.sort_by_key(|(_, counts)| Reverse(count(counts, &[JobState::Waiting]))),
+        // Queues in which nothing waits come last.
         "oldest" => all.sort_by_key(|(_, counts)| counts.oldest_waiting.map_or(i64::MAX, |at| at.0)),
         _ => {}
     }
@@ -169,6 +170,7 @@ const RECURRING: [Column; 7] = [
 pub fn recurring(records: &[RecurringRecord], now: Millis, sort: &str, words: &[String]) -> Table {
     let mut all: Vec<&RecurringRecord> = records.iter().collect();
     if sort == "next" {
+        // Those that are never due come last.
         all.sort_by_key(|record| record.next_at.map_or(i64::MAX, |at| at.0));
     }
     let row = |record: &RecurringRecord| {
@@ -252,6 +254,7 @@ pub fn events(events: &VecDeque<(u64, PublishedEvent)>, look: &Look, words: &[St
 
 /// The time of day.
 pub fn clock_time(at: Millis, look: &Look) -> String {
+    // Without the date and the zone: `2026-12-24 18:00:00+01:00`.
     look.moment(at).get(11..19).unwrap_or_default().to_owned()
 }
 

@@ -135,6 +135,7 @@ impl Model {
     /// Nothing was seen yet.
     pub fn new(look: Look, size: (usize, usize), read_only: bool) -> Model {
         Model {
+            // Nothing is cut before the grid, which has its own size.
             look: Look { width: None, height: None, ..look },
             size,
             read_only,
@@ -215,6 +216,7 @@ impl Model {
         let room = layout(self.size, false).table.len().max(1);
         let place = self.place_mut();
         (place.line, place.at) = (line, at);
+        // It scrolls no further than the line needs to be seen.
         place.top = place.top.clamp((line + 1).saturating_sub(room), line);
     }
 
@@ -283,6 +285,7 @@ impl Model {
             News::Seen(seen) => self.see(*seen),
             News::Unseen(why) => self.trouble = Some(why),
             News::Page { of: thing, kind, text } => {
+                // It may come late: another thing may be selected by now.
                 if self.pane.kind == kind && self.subject().as_ref() == Some(&thing) {
                     self.pane.show(thing, &text);
                 }
@@ -326,6 +329,7 @@ impl Model {
             Ok(List::Fleet(fleet)) => data.fleet = Some(fleet),
             Err(why) => drop(data.refused.insert(tab, why)),
         }
+        // Else the counts are those of an earlier look.
         if has_status || tab == Tab::Queues {
             self.rates.counted(at, &self.data.queues);
         }

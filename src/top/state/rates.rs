@@ -41,9 +41,11 @@ impl Ring {
         let most = values.iter().copied().fold(0.0, f64::max);
         let level = |part: &[f64]| {
             let highest = part.iter().copied().fold(0.0, f64::max);
+            // Rounded up, so that a small value is seen, too.
             let level = if most > 0.0 { (highest / most * 7.0).ceil() as usize } else { 0 };
             if ascii { ASCII[level.min(7)] } else { BLOCKS[level.min(7)] }
         };
+        // Taken from the latest on: a part that is not full is the oldest.
         values.chunks(each).map(level).collect::<Vec<char>>().into_iter().rev().collect()
     }
 
@@ -92,6 +94,7 @@ impl Rates {
             |names: &[&str]| names.iter().filter_map(|name| status.settled.get(*name)).sum::<u64>() as f64;
         let (complete, failed) = (sum(&["complete"]), sum(&["failed", "held"]));
         if let Some((then, complete_then, failed_then)) = self.before {
+            // Two looks may fall on one moment.
             let seconds = between(then, at).as_secs_f64().max(0.001);
             // A new supervisor counts from 0.
             self.complete.push(at, ((complete - complete_then) / seconds).max(0.0));

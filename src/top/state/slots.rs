@@ -58,6 +58,7 @@ impl Cpu {
 }
 
 fn key(slot: &SlotStatus) -> (String, u32) {
+    // With the generation: the next life counts from 0.
     (slot.slot.to_string(), slot.generation)
 }
 
@@ -79,6 +80,7 @@ pub fn table(status: &Status, cpu: &Cpu, how: &How<'_>) -> Table {
     for pool in &status.pools {
         let from = slots.len();
         slots.extend(pool.template.iter().chain(&pool.slots).map(|slot| (pool, slot)));
+        // In a tree slots are sorted below their pools.
         if how.tree {
             sort(&mut slots[from..], cpu, how.sort);
         }

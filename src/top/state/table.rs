@@ -60,6 +60,7 @@ pub struct Table {
 }
 
 /// A cell counts as no wider than this.
+// One long argument list would otherwise set the width of its column for every line.
 const WIDEST: usize = 60;
 
 impl Table {
@@ -81,6 +82,7 @@ impl Table {
             }
         }
         let each = || columns.iter().zip(&widest);
+        // A number without its last digits says nothing; cut words can still be told apart.
         let least = each().map(|(column, wide)| if column.is_right { *wide } else { column.least }).collect();
         let widths = each().map(|(column, wide)| column.head.len().max(*wide)).collect();
         Table { columns, rows, all, widths, least }

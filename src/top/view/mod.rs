@@ -126,6 +126,7 @@ fn pane(grid: &mut Grid, model: &Model, layout: &Layout) {
     };
     let of = pane.of.clone().or_else(|| model.subject());
     let title = of.map_or_else(String::new, |of| format!(" {kind}{} {} ", of.kind(), of.name()));
+    // The rest of the line is for the numbers of the lines.
     grid.put(line, 2, grid.width.saturating_sub(16), &title, Style::BOLD);
     if pane.lines.len() > room {
         let shown = format!(" {}-{} of {} ", top + 1, (top + room).min(pane.lines.len()), pane.lines.len());
