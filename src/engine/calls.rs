@@ -1,5 +1,6 @@
 //! Calls to the broker: each is a task of its own and ends in an event or an answer.
 
+use std::iter::repeat_with;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,6 +68,9 @@ pub(super) async fn renew(
             leases.iter().map(|lease| (lease.job.clone(), lease.fence)).collect();
         let answers: Vec<Event> = match broker.renew(leases, by).await {
             Ok(renewals) => {
+                // A lease without an answer is renewed again while it lasts.
+                let unanswered = || Renewal::Failed(no_answer());
+                let renewals = renewals.into_iter().chain(repeat_with(unanswered));
                 let renewals = asked.into_iter().zip(renewals);
                 renewals
                     .inspect(|((job, _), renewal)| renewing.answered(job, fault(renewal), clock::now()))
@@ -85,6 +89,11 @@ pub(super) async fn renew(
             events.send(event).await.ok();
         }
     }
+}
+
+/// What is wrong where a broker answers for fewer jobs than it was asked about.
+fn no_answer() -> Error {
+    Error::Failed("no answer".into())
 }
 
 /// Why a renewal failed, if it did.
@@ -111,8 +120,8 @@ pub(super) async fn settle(
         // Perhaps it was done. Each verdict can be sent again, as only one counts under its fence.
         let answers = answers.unwrap_or_else(|error| vec![Settling::Failed(error); asked.len()]);
         // A settlement without an answer failed, and is sent again.
-        let unanswered = || Settling::Failed(Error::Failed("no answer".into()));
-        let answers = answers.into_iter().chain(std::iter::repeat_with(unanswered));
+        let unanswered = || Settling::Failed(no_answer());
+        let answers = answers.into_iter().chain(repeat_with(unanswered));
         for ((job, fence), answer) in asked.into_iter().zip(answers) {
             match &answer {
                 Settling::Failed(error) => wrong.wrong_for(SETTLING, job.as_str(), error, clock::now()),

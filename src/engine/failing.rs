@@ -125,6 +125,7 @@ pub(super) mod tests {
         ClassFilter, Fence, Fetched, JobId, JobState, Lease, NewJob, Progress, QueueName, Settlement, SlotId,
         Take, WorkerId,
     };
+    use supervisor::Event;
 
     static CARD: Card =
         Card { name: "sick", shared: true, batch: 10, longest_delay: None, data_max: 9, cannot: &[] };
@@ -148,13 +149,13 @@ pub(super) mod tests {
             self.or(Vec::new())
         }
 
-        /// Of two leases only one fails.
+        /// Of the first two leases only one fails. A third one has no answer.
         async fn renew(&self, leases: Vec<Lease>, _: Duration) -> Result<Vec<Renewal>, Error> {
             let each = leases.into_iter().enumerate().map(|(at, lease)| match self.or(()) {
                 Err(error) if at == 0 => Renewal::Failed(error),
                 Ok(()) | Err(_) => Renewal::Renewed(lease),
             });
-            Ok(each.collect())
+            Ok(each.take(2).collect())
         }
 
         async fn settle(&self, ends: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
@@ -244,6 +245,21 @@ pub(super) mod tests {
         assert!(answer("b").await.is_some(), "it runs");
         renewing.ended(&"b".into(), clock::now());
         assert_eq!(failing.calls.latest(RENEWING), None, "it ended after the answer");
+    }
+
+    #[tokio::test]
+    async fn renewal_without_an_answer_has_failed() {
+        let (broker, is_sick) = sick();
+        is_sick(false);
+        let renewing = Renewing::new(Complaints::default());
+        let ((events, mut told), asked) = (channel(9), leases(&["a", "b", "c"]));
+        calls::renew(broker, events, renewing, asked.clone(), Duration::from_secs(60)).await;
+        let mut all = Vec::new();
+        while let Some(event) = told.recv().await {
+            all.push(event);
+        }
+        let renewed = |at: usize| Event::Renewed(asked[at].clone());
+        assert_eq!(all, [renewed(0), renewed(1), Event::RenewFailed("c".into(), Fence(1))]);
     }
 
     #[tokio::test]
