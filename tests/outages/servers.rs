@@ -211,6 +211,14 @@ impl Server {
         }
     }
 
+    /// How often the broker has a put job: SQS keeps each message of a put that was sent again without an answer.
+    pub fn copies(&self, job: &str) -> u64 {
+        match &self.service {
+            Service::Sqs(fake) => fake.sent_for(job).max(1),
+            Service::Store(_) | Service::Redis { .. } => 1,
+        }
+    }
+
     /// What is left of jobs at the broker after all are complete; empty if it is as it should be.
     pub fn left(&self) -> String {
         match (&self.service, self.broker) {

@@ -119,11 +119,6 @@ impl Blow {
         }
     }
 
-    /// Whether SQS may carry out what it does not answer.
-    pub fn loses_answers(self) -> bool {
-        matches!(self, Blow::Slow | Blow::Outage(Outage::Gone | Outage::Unanswered))
-    }
-
     /// Whether nothing can be fetched while it lasts, so that nobody may say that all is well. A full Redis refuses
     /// only new jobs; in place of a supervisor that stands still the one answers by which the keeper has replaced it.
     pub fn is_outage(self) -> bool {

@@ -14,6 +14,8 @@ const UNTIL_SETTLED: u64 = 3_000;
 pub struct Case<'a> {
     pub broker: Broker,
     pub job: &'a Job,
+    /// How often the broker got it: a put without an answer is sent again, and a standard queue of SQS has it once more.
+    pub copies: u64,
     pub said: &'a Said,
     pub record: &'a Value,
     pub strikes: &'a [Strike],
@@ -68,21 +70,13 @@ impl Case<'_> {
         }
     }
 
-    /// A standard queue of SQS has a job twice if the answer to its put was lost, and it was sent again.
-    fn is_maybe_twice(&self) -> bool {
-        let put = self.job.put_at;
-        let is_lossy =
-            |one: &Strike| one.blow.loses_answers() && one.touches(put.saturating_sub(5_000), put + 5_000);
-        self.broker == Broker::sqs && self.strikes.iter().any(is_lossy)
-    }
-
     fn runs(&self) -> Option<String> {
         if self.said.twice {
             return Some("a run of a job began beside something of another run".into());
         }
         // What SQS cannot hide any more comes again after each lease.
         let unhidden = 3 * self.count(|blow| blow == Blow::Outage(Outage::Unhidden));
-        let again = unhidden + u64::from(self.job.retried) + u64::from(self.is_maybe_twice());
+        let again = unhidden + u64::from(self.job.retried) + self.copies - 1;
         let interrupts = |blow: Blow| blow.interrupts() || blow.fills_the_store(self.broker);
         let most = 1 + self.job.fails + self.count(interrupts) + again;
         let runs = self.said.begun.len() as u64;
@@ -99,8 +93,8 @@ impl Case<'_> {
 
     /// What has come to its end runs again only if something died before the verdict was on disk.
     fn ends(&self) -> Option<String> {
-        let other = usize::from(self.is_maybe_twice());
-        self.said.ended.iter().rev().skip(1 + other).find_map(|&end| {
+        let copies = usize::try_from(self.copies).unwrap();
+        self.said.ended.iter().rev().skip(copies).find_map(|&end| {
             let excused = self.strikes.iter().any(|one| {
                 one.blow.interrupts() && one.touches(end.saturating_sub(500), self.settled_by(end))
             });

@@ -362,19 +362,20 @@ impl<'a> Round<'a> {
             let record = self.record(&job.id);
             self.violation(&format!("lost: {job:?}\n{record}\n{}", String::from_utf8_lossy(&why.stdout)));
         }
-        self.judge(&ended, calm);
+        self.judge(server, &ended, calm);
         self.assert_well();
         self.stop(running);
     }
 
-    fn judge(&self, ended: &[(Job, Value)], end: u64) {
+    fn judge(&self, server: &Server, ended: &[(Job, Value)], end: u64) {
         let strikes = self.strikes.all();
         for (job, record) in ended {
             let said = Said::of(&self.sandbox, &job.name);
             self.tally.add("runs", said.begun.len());
             self.tally.add(&format!("jobs {}", record["state"].as_str().unwrap_or("nowhere")), 1);
             self.tally.add("second ends", said.ended.len().saturating_sub(1));
-            let case = Case { broker: self.broker, job, said: &said, record, strikes: &strikes, end };
+            let copies = server.copies(&job.id);
+            let case = Case { broker: self.broker, job, copies, said: &said, record, strikes: &strikes, end };
             case.wrongs().iter().for_each(|wrong| self.violation(wrong));
         }
     }

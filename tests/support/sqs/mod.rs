@@ -100,6 +100,13 @@ impl FakeSqs {
         queue.messages.iter().map(|message| message.body.clone()).collect()
     }
 
+    /// How many messages were sent for a job, apart from dead letters, also without an answer.
+    pub fn sent_for(&self, job: &str) -> u64 {
+        let world = self.world();
+        let queues = world.queues.iter().filter(|(name, _)| !name.starts_with("dlq-"));
+        queues.filter_map(|(_, queue)| queue.jobs.get(job)).sum()
+    }
+
     /// Number of visible, in-flight and delayed messages of a queue; 0 for a missing queue.
     pub fn counts(&self, queue: &str) -> [usize; 3] {
         let world = self.world();

@@ -96,6 +96,7 @@ impl World {
             tags,
             messages: Vec::new(),
             sent: BTreeMap::new(),
+            jobs: BTreeMap::new(),
             shown: None,
         };
         self.queues.insert(name.into(), queue);
@@ -145,6 +146,9 @@ impl World {
         }
         if let Some(id) = deduplication.clone().filter(|_| queue.is_fifo()) {
             queue.sent.insert(id, (now, answer.clone()));
+        }
+        if let Some(job) = attributes.get("taskvisor-job").and_then(|job| job["StringValue"].as_str()) {
+            *queue.jobs.entry(job.to_owned()).or_default() += 1;
         }
         queue.messages.push(Message {
             id,

@@ -21,6 +21,8 @@ pub struct Queue {
     pub messages: Vec<Message>,
     /// When each deduplication id was sent, with the answer.
     pub sent: BTreeMap<String, (u64, Value)>,
+    /// How many messages were sent for each job that they name.
+    pub jobs: BTreeMap<String, u64>,
     /// The counts shown while counts are stale.
     pub shown: Option<[usize; 3]>,
 }
