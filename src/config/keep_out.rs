@@ -8,8 +8,8 @@ use std::path::Path;
 use nix::errno::Errno;
 use nix::unistd::geteuid;
 
-use super::volume::{is_containers_own, loose, set_sticky};
-use super::{Config, Error, Fault};
+use super::volume::{is_containers_own, is_unmapped, loose, set_sticky};
+use super::{Config, Error, Fault, Surroundings};
 use model::Identity;
 
 /// Makes sure that no user of a pool can take a directory of the supervisor away: sets the sticky bit of each volume in
@@ -20,10 +20,20 @@ pub fn keep_users_out(config: &Config) -> Result<(), Error> {
 
 /// Refuses what [`keep_users_out`] would refuse, and changes nothing.
 pub(super) fn could_keep_users_out(config: &Config) -> Result<(), Error> {
-    keep_out(config, is_containers_own, |_, found| match found.uid() == geteuid().as_raw() {
+    let around = Surroundings::of_process();
+    keep_out(config, is_containers_own, |_, found| match may_set_mode(found.uid(), &around) {
         true => Ok(()),
         false => Err(Errno::EPERM.into()),
     })
+}
+
+/// The number of the capability by which chmod(2) takes files of other owners, from capabilities(7).
+const FOWNER: u32 = 3;
+
+/// Whether chmod(2) lets this process set the mode of a file of this owner.
+fn may_set_mode(owner: u32, around: &Surroundings) -> bool {
+    // The capability counts only for owners who have a number in this user namespace.
+    owner == around.uid || (!around.lacks(FOWNER) && !is_unmapped(owner))
 }
 
 fn keep_out(
@@ -66,7 +76,7 @@ fn may_write(user: &Identity, found: &Metadata) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{File, Flags, Surroundings, resolve};
+    use super::super::{File, Flags, resolve};
     use super::*;
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt;
@@ -109,6 +119,16 @@ mod tests {
             keep_out(&below(&volume, mode, user, group), is_own, set_sticky).unwrap();
             assert_eq!(fs::metadata(&volume).unwrap().mode() & 0o7777, closed, "{mode:o} {user} {group}");
         }
+    }
+
+    #[test]
+    fn mode_of_a_file_of_another_owner_can_be_set_with_the_capability() {
+        let root = Surroundings { uid: 0, ..Surroundings::default() };
+        let bare = Surroundings { lacks: 1 << FOWNER, ..root.clone() };
+        let person = Surroundings { uid: 1000, lacks: u64::MAX, ..Surroundings::default() };
+        assert_eq!([0, 1000].map(|owner| may_set_mode(owner, &root)), [true, true]);
+        assert_eq!([0, 1000].map(|owner| may_set_mode(owner, &bare)), [true, false]);
+        assert_eq!([0, 1000].map(|owner| may_set_mode(owner, &person)), [false, true]);
     }
 
     #[test]
