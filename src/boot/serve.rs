@@ -229,6 +229,12 @@ fn run(
     ended
 }
 
+/// Unmaps the code that only the start needed, when that is usually over.
+async fn leave_start_behind() {
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    keeper::unmap_code();
+}
+
 fn open_broker(config: &Config) -> Result<Arc<Broker>, Failure> {
     let how = Opening { serves: true, place: place(&config.state_dir)?, state_dir: config.state_dir.clone() };
     let broker = Arc::new(config.open_broker(&how)?);
@@ -249,6 +255,7 @@ fn runtime() -> io::Result<Runtime> {
     builder.max_blocking_threads(BLOCKING_THREADS).thread_keep_alive(Duration::MAX).enable_all();
     let runtime = builder.build()?;
     runtime.spawn_blocking(|| ());
+    runtime.spawn(leave_start_behind());
     Ok(runtime)
 }
 

@@ -51,6 +51,7 @@ mod traces;
 mod tree;
 mod turn;
 mod unborn;
+mod unmap;
 mod users;
 mod vfork;
 mod watch;
@@ -67,6 +68,7 @@ pub use setup::{Restarts, Setup, Without};
 pub use sweep::{Left, Sweeper, Swept};
 pub use sys::{give_back_large_blocks, peer_groups};
 pub use traces::{Traces, tag};
+pub use unmap::unmap_code;
 pub use users::{Refused, try_user};
 
 /// Set for the supervisor: the descriptor of its socket to the keeper.

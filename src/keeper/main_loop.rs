@@ -27,6 +27,7 @@ use super::strays::Strays;
 use super::template::Templates;
 use super::traces::Traces;
 use super::turn::{Interest, Sources};
+use super::unmap::unmap_code;
 use super::watchdog::{Watchdog, fed_within};
 use super::{EXIT_NO_PROOF, EXIT_SYSTEM, priority, sys};
 use model::{Instant, WorkerId};
@@ -119,6 +120,7 @@ impl Keeper {
     }
 
     fn serve(mut self) -> u8 {
+        unmap_code();
         loop {
             let socket = self.supervisor.as_ref().filter(|supervisor| supervisor.open);
             let ready = self.sources.wait(&Interest {
