@@ -36,7 +36,7 @@ pub struct Knobs {
     pub access_denied: bool,
     /// Actions that are refused as not allowed.
     pub denied: Vec<String>,
-    /// Whether all connections are closed without an answer and without effect.
+    /// Whether all connections are closed without an answer and without effect, those of open receives, too.
     pub gone: bool,
     /// Actions that are not answered while they are listed here.
     pub stalled: Vec<String>,

@@ -70,6 +70,7 @@ impl FakeSqs {
     /// Changes the faults.
     pub fn knobs(&self, turn: impl FnOnce(&mut Knobs)) {
         turn(&mut self.world().knobs);
+        self.shared.changed.notify_waiters();
     }
 
     /// Calls by action since the start or `forget_calls`, including throttled ones and those whose answer was dropped.

@@ -83,7 +83,11 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
         _ if knobs.access_denied || knobs.denied.contains(&action) => Err(denied()),
         _ if is_throttled => Err(throttled()),
         Err(_) => Err(invalid("The request is no JSON")),
-        Ok(given) if action == "ReceiveMessage" => receive(&shared, &given).await,
+        Ok(given) if action == "ReceiveMessage" => tokio::select! {
+            biased;
+            () = gone(&shared) => return Err(NoAnswer),
+            answer = receive(&shared, &given) => answer,
+        },
         Ok(given) => {
             let answer = shared.world().act(&action, &given, &shared.address.to_string());
             *shared.world().done.entry(action.clone()).or_default() += 1;
@@ -96,6 +100,19 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
         return Err(NoAnswer);
     }
     Ok(response(answer))
+}
+
+/// Waits until all connections are to be closed.
+async fn gone(shared: &Shared) {
+    loop {
+        let changed = shared.changed.notified();
+        tokio::pin!(changed);
+        changed.as_mut().enable();
+        if shared.world().knobs.gone {
+            return;
+        }
+        changed.await;
+    }
 }
 
 /// Waits up to WaitTimeSeconds for a message.
