@@ -345,6 +345,10 @@ impl<'a> Round<'a> {
     fn calm(&self, server: &Server, running: &mut Running<'_>) {
         let calm = now();
         self.write_settings(server, 2);
+        // With the workers of its beginning: one alone takes longer than [`UNTIL_ENDED`] for 300 jobs.
+        for pool in &self.pools {
+            self.run(&["scale", pool, "2"]);
+        }
         let (began, mut ended) = (Instant::now(), Vec::new());
         let mut open = self.jobs.all();
         self.tally.add("puts acknowledged", open.len());
