@@ -11,7 +11,8 @@ own=$cgroups/taskvisor-packaging-$$
 mkdir "$own"
 home=$cgroups$(sed -n 's/^0:://p' /proc/self/cgroup)
 end() {
-    kill "$init" 2>/dev/null || true
+    # unshare blocks TERM; what it has started dies with it.
+    kill -KILL "$init" 2>/dev/null || true
     wait "$init" 2>/dev/null || true
     echo 1 >"$own/cgroup.kill" 2>/dev/null || true
     # Until the kernel has ended all of it.
