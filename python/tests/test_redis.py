@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -252,11 +253,11 @@ class Stopped(RedisTest):
         super().setUp()
         from taskvisor import configure
         from taskvisor.client.settings import settings
-        from taskvisor.redis import RedisClient, link
+        from taskvisor.redis import RedisClient, connection
 
         self.addCleanup(setattr, settings, "patience", settings.patience)
         configure(patience=0)
-        with mock.patch.object(link, "_ANSWER_SECONDS", 1.0):
+        with mock.patch.object(connection, "ANSWER_SECONDS", 1.0):
             self.client = RedisClient(self.redis.url)
         self.addCleanup(self.client.place.link.redis.close)
 
@@ -296,6 +297,30 @@ class Stopped(RedisTest):
             with self.assertRaises(TimeoutError):
                 ask()
             self.assertLess(time.monotonic() - began, 3)
+
+    def test_server_that_takes_connections_and_is_silent_keeps_no_put(self):
+        from taskvisor import PutError
+        from taskvisor.redis import RedisClient, connection
+
+        silent = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(silent.close)
+        said = []
+
+        def put(scheme):
+            # By TCP and TLS redis-py keeps its timeouts elsewhere than by a unix socket.
+            with mock.patch.object(connection, "ANSWER_SECONDS", 0.3):
+                client = RedisClient(f"{scheme}://127.0.0.1:{silent.getsockname()[1]}/0")
+            try:
+                client.put("q", "c")
+            except PutError as error:
+                said.append(str(error))
+
+        for scheme in ("redis", "rediss"):
+            putting = threading.Thread(target=put, args=(scheme,), daemon=True)
+            putting.start()
+            putting.join(10)
+            self.assertFalse(putting.is_alive(), scheme)
+        self.assertIn("it was away for 0 s", said[1], said)
 
     async def awaited(self, id):
         # Its TimeoutError is that of asyncio where it is another one.

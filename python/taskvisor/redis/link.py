@@ -21,8 +21,6 @@ PARTS = ("base", "free", "job", "due", "pop", "put", "hold", "complete", "cancel
          "config", "ours/base", "ours/malformed", "ours/remove", "ours/expiry", "ours/unheard", "ours/jids", "ours/holds",
          "ours/held", "ours/put", "ours/classes", "ours/settle", "ours/asked", "ours/recur", "ours/news", "ours/lists",
          "ours/edits", "ours/failures", "ours/queues", "ours/fleet", "ours/end", "end")
-#: Limit in seconds for an answer: a connection that is silent for longer is broken.
-_ANSWER_SECONDS = 5.0
 #: How long a measured difference of the clocks holds.
 _CLOCK_SECONDS = 60.0
 
@@ -63,7 +61,8 @@ class Link:
         self._errors = redis.exceptions
         plain = redis_address.plain(url)
         # `surely` tries again; were redis-py to do so as well, one try would take four times as long.
-        options: dict[str, Any] = {"socket_timeout": _ANSWER_SECONDS, "socket_connect_timeout": 3.0,
+        options: dict[str, Any] = {"socket_timeout": connection.ANSWER_SECONDS,
+                                   "socket_connect_timeout": connection.CONNECT_SECONDS,
                                    "retry": redis.retry.Retry(redis.backoff.NoBackoff(), 0)}
         self.redis: Any = (redis_address.by_sentinel(plain, options) if "+sentinel://" in plain
                            else redis.Redis.from_url(plain, **options))
