@@ -178,6 +178,17 @@ class InJob(RedisTest):
 
 
 class Sentinels(RedisTest):
+    def test_addresses_of_other_brokers_are_refused_and_all_of_this_one_are_taken(self):
+        from taskvisor.redis import RedisClient
+
+        for url in ("rq+redis://h/0", "reliable+redis://h/0", "sqs://eu-west-1", "redis-sentinel://h/m", "h:6379", ""):
+            with self.subTest(url=url), self.assertRaisesRegex(ValueError, "cannot be put straight into .* ask a supervisor"):
+                RedisClient(url)
+        for url in ("valkey://h/0", "valkeys://h/0", "rediss://h/0"):
+            RedisClient(url)
+        RedisClient(self.redis.url.replace("unix://", "redis+unix://")).put("q", "c", id="by-unix")
+        self.assertEqual(self.record("by-unix")["queue"], "q")
+
     def test_addresses_are_read_as_the_supervisor_reads_them(self):
         from taskvisor.protocol import redis_address
 

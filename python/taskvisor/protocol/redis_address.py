@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 _OURS = {"prefix", "name", "results_ttl", "worker_ttl", "maintenance_interval", "scheduler", "max_jobs"}
 
 
+#: Schemes that the supervisor knows by other names than redis-py.
+_SCHEMES = {"valkey": "redis", "valkeys": "rediss", "redis+unix": "unix"}
 #: Names of options: the supervisor's, and those of redis-py.
 _NAMES = {"ca": "ssl_ca_certs", "cert": "ssl_certfile", "key": "ssl_keyfile", "user": "username", "pass": "password"}
 
@@ -29,9 +31,13 @@ def plain(url: str) -> str:
     'rediss://host/0?ssl_ca_certs=%2Fetc%2Fca.pem'
     >>> plain("rq+unix:///run/redis.sock?pass=pw")
     'unix:///run/redis.sock?password=pw'
+    >>> plain("valkeys://host/0"), plain("redis+unix:///run/redis.sock")
+    ('rediss://host/0', 'unix:///run/redis.sock')
     """
     url = url[3:] if url.startswith("rq+") else url
     head, _, query = url.partition("?")
+    scheme, mark, rest = head.partition("://")
+    head = _SCHEMES.get(scheme, scheme) + mark + rest
     kept = urlencode([(_NAMES.get(name, name), value) for name, value in parse_qsl(query, keep_blank_values=True)
                       if name not in _OURS])
     return f"{head}?{kept}" if kept else head

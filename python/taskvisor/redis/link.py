@@ -21,6 +21,8 @@ PARTS = ("base", "free", "job", "due", "pop", "put", "hold", "complete", "cancel
          "config", "ours/base", "ours/malformed", "ours/remove", "ours/expiry", "ours/unheard", "ours/jids", "ours/holds",
          "ours/held", "ours/put", "ours/classes", "ours/settle", "ours/asked", "ours/recur", "ours/news", "ours/lists",
          "ours/edits", "ours/failures", "ours/queues", "ours/fleet", "ours/end", "end")
+#: What an address begins with: as the supervisor's, of brokers with the keys of taskvisor.
+_SCHEMES = ("redis", "rediss", "valkey", "valkeys", "unix", "redis+unix", "redis+sentinel", "rediss+sentinel")
 #: How long a measured difference of the clocks holds.
 _CLOCK_SECONDS = 60.0
 
@@ -59,6 +61,10 @@ class Link:
         except ImportError:
             raise ImportError("taskvisor.redis needs the package redis: pip install 'taskvisor[redis]'") from None
         self._errors = redis.exceptions
+        if url.partition("://")[0] not in _SCHEMES:
+            # Of RQ and others: what is put with our keys no worker of theirs would ever see.
+            raise ValueError(f"jobs cannot be put straight into {redis_address.shown(url)}: it takes "
+                             f"{'://, '.join(_SCHEMES)}://; elsewhere ask a supervisor, by taskvisor.Client")
         plain = redis_address.plain(url)
         # `surely` tries again; were redis-py to do so as well, one try would take four times as long.
         options: dict[str, Any] = {"socket_timeout": connection.ANSWER_SECONDS,
