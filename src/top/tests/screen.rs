@@ -214,6 +214,18 @@ fn head_without_a_supervisor_knows_what_waits_once_the_queues_were_looked_at() {
 }
 
 #[test]
+fn narrow_head_has_each_rate_however_long_it_has_looked() {
+    let mut model = screen((80, 24));
+    for second in 1..=60 {
+        let News::Seen(mut looked) = seen(Some(usual()), List::None) else { unreachable!() };
+        looked.at = Millis(NOW + second * 1_000);
+        model.hear(News::Seen(looked));
+    }
+    let line = draw(&model).text(2);
+    assert!(line.contains("complete 0.0/s") && line.contains("failed 0.0/s"), "{line}");
+}
+
+#[test]
 fn hostile_text_leaves_every_letter_in_its_column() {
     for size in [(40, 8), (79, 16), (80, 24), (81, 25), (200, 60)] {
         let model = screen(size);

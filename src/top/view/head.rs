@@ -83,15 +83,13 @@ fn host(model: &Model) -> String {
     )
 }
 
-/// So many bars for each rate, and on a narrow screen.
+/// Limit of the bars for each rate.
 const BARS: usize = 10;
-const FEW: usize = 4;
 
 fn rates(grid: &mut Grid, model: &Model) {
     let slots = || model.data.status.iter().flat_map(|status| &status.pools).flat_map(|pool| &pool.slots);
     let busy = slots().filter(|slot| !slot.jobs.is_empty()).count();
     let (rates, ascii) = (&model.rates, model.look.ascii);
-    let bars = |ring: &Ring| ring.bars(if grid.width < 110 { FEW } else { BARS }, ascii);
     let wait = rates.wait_now.and_then(|wait| Duration::try_from_secs_f64(wait).ok());
     let wait = wait.map_or_else(|| "-".to_owned(), age);
     // Without a supervisor the queues are asked for on their own tab alone.
@@ -99,15 +97,21 @@ fn rates(grid: &mut Grid, model: &Model) {
         true => "waiting not known yet".to_owned(),
         false => format!("waiting {}", grouped(rates.waiting.last() as u64)),
     };
-    let parts = [
-        (format!("busy {busy} of {}", slots().count()), String::new(), Style::PLAIN),
-        (waiting, bars(&rates.waiting), Style::CYAN),
-        (format!("wait p95 {wait}"), bars(&rates.wait), Style::CYAN),
-        (format!("complete {:.1}/s", rates.complete.last()), bars(&rates.complete), Style::GREEN),
-        (format!("failed {:.1}/s", rates.failed.last()), bars(&rates.failed), Style::RED),
+    let parts: [(String, Option<&Ring>, Style); 5] = [
+        (format!("busy {busy} of {}", slots().count()), None, Style::PLAIN),
+        (waiting, Some(&rates.waiting), Style::CYAN),
+        (format!("wait p95 {wait}"), Some(&rates.wait), Style::CYAN),
+        (format!("complete {:.1}/s", rates.complete.last()), Some(&rates.complete), Style::GREEN),
+        (format!("failed {:.1}/s", rates.failed.last()), Some(&rates.failed), Style::RED),
     ];
+    // Bars have what the figures leave them: a blank stands before them, and two behind.
+    let figures: usize = parts.iter().map(|(text, ..)| width(text) + 3).sum();
+    let room =
+        grid.width.saturating_sub(1 + figures - 2) / parts.iter().filter(|part| part.1.is_some()).count();
+    let bars = |ring: &Ring| ring.bars(room.min(BARS), ascii);
     let mut column = 1;
-    for (text, bars, color) in parts {
+    for (text, ring, color) in parts {
+        let bars = ring.map(bars).unwrap_or_default();
         if column + width(&text) > grid.width {
             return;
         }
