@@ -24,7 +24,7 @@ const FRAGMENT: &str = "tv-fragment";
 
 /// Lets a request through, or answers it.
 pub async fn watch(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
-    let is_asset = request.uri().path().starts_with("/static/");
+    let is_asset = is_file(request.uri().path());
     let mut response = match judge(&app, &mut request) {
         Ok(()) => next.run(request).await,
         Err(response) => *response,
@@ -62,7 +62,7 @@ fn judge(app: &App, request: &mut Request) -> Result<(), Box<Response>> {
     if leads_away(&path) {
         return Err(Box::new((StatusCode::NOT_FOUND, "there is no such page\n").into_response()));
     }
-    if path.starts_with("/static/") || matches!(path.as_str(), "/enter" | "/livez") {
+    if is_file(&path) || matches!(path.as_str(), "/enter" | "/livez") {
         return Ok(());
     }
     let session = cookie::value(request.headers(), &app.cookie).unwrap_or_default();
@@ -86,6 +86,12 @@ fn judge(app: &App, request: &mut Request) -> Result<(), Box<Response>> {
     }
     request.extensions_mut().insert(visit);
     Ok(())
+}
+
+/// Whether it is the path of a file that needs no session: `/static/PRINT/NAME`.
+fn is_file(path: &str) -> bool {
+    let parts = path.strip_prefix("/static/").and_then(|rest| rest.split_once('/'));
+    parts.is_some_and(|(print, name)| !print.is_empty() && !name.is_empty() && !name.contains('/'))
 }
 
 /// Asks who it is. A link on another site comes without the cookie: the same link again, from here, has it.

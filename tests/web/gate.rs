@@ -29,6 +29,10 @@ fn only_the_printed_address_opens_the_page_and_only_once() {
     assert!(!shown.contains(" style=") && !shown.contains(" onclick="), "nothing inline");
     let entered = page.ask("GET", "/enter?key=x", &[], "");
     assert!(!entered.contains("set-cookie"), "{entered}");
+    for path in ["/static/", "/static/x", "/static//x", "/static/x/", "/static/x/../../etc/passwd"] {
+        assert_eq!(status(&page.ask("GET", path, &[], "")), 401, "{path}");
+        assert_eq!(status(&page.ask("GET", path, &[&cookie], "")), 404, "{path}");
+    }
     let names = ["host: evil.example.org", "host: 127.0.0.1.evil.org"];
     for name in names {
         assert_eq!(status(&page.ask("GET", "/", &[name, &cookie], "")), 403, "{name}");
@@ -83,6 +87,41 @@ fn orders_of_other_pages_and_of_viewers_are_refused() {
     let shown = viewed.ask("GET", &format!("/job/{job}"), &[&cookie], "");
     assert!(status(&shown) == 200 && !shown.contains("/act?"), "{shown}");
     assert_eq!(sandbox.state(&job), "failed");
+}
+
+#[test]
+fn view_token_opens_a_session_that_changes_nothing() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&["--retries", "0"]);
+    let job = sandbox.put(&["false"]);
+    wait_until("it has failed", || sandbox.state(&job) == "failed");
+    let file = |name: &str, token: &str| {
+        fs::write(sandbox.path(name), token).unwrap();
+        fs::set_permissions(sandbox.path(name), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        sandbox.path(name).display().to_string()
+    };
+    let [all, view] = [file("all", "a-token-that-may-all"), file("view", "a-token-that-may-look")];
+    let page = Served::start(&sandbox, &["--login-token-file", &all, "--view-token-file", &view]);
+    let own = format!("origin: http://127.0.0.1:{}", page.port);
+    let entered = page.ask("POST", "/enter", &[&own], "token=a-token-that-may-look");
+    let cookie = entered.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+    assert!(cookie.contains("; HttpOnly; SameSite=Strict") && !cookie.contains("Secure"), "{cookie}");
+    let cookie = format!("cookie: {}", cookie.split(';').next().unwrap());
+    for path in ["/jobs".to_owned(), "/failures".into(), format!("/job/{job}"), "/workers".into()] {
+        let shown = page.ask("GET", &path, &[&cookie], "");
+        assert!(
+            status(&shown) == 200 && !shown.contains("/act") && shown.contains("view only"),
+            "{path}: {shown}"
+        );
+    }
+    let order = format!("act=retry&job={job}");
+    assert_eq!(status(&page.ask("GET", &format!("/act?{order}"), &[&cookie], "")), 403);
+    assert_eq!(status(&page.ask("POST", "/act", &[&cookie, &own], &order)), 403);
+    assert_eq!(sandbox.state(&job), "failed");
+    let behind_tls =
+        page.ask("POST", "/enter", &[&own, "x-forwarded-proto: https"], "token=a-token-that-may-all");
+    assert!(behind_tls.contains("; Secure\r\n"), "{behind_tls}");
+    assert_eq!(status(&page.ask("POST", "/enter", &[&own], "token=a-token")), 401);
 }
 
 #[test]
