@@ -74,11 +74,18 @@ impl Order {
         }
         let names: Vec<String> = self.names.iter().map(|name| quoted(name)).collect();
         let (before, after, takes_many) = self.act.words();
+        // A name may begin as an option does.
+        let joint = |name: &String| match name.starts_with('-') {
+            false => " ",
+            true if before.ends_with("--group") => "=",
+            true => " -- ",
+        };
         if takes_many {
-            return format!("taskvisor {before} {}{after}", names.join(" "));
+            let joint = names.iter().map(joint).max_by_key(|joint| joint.len()).unwrap_or(" ");
+            return format!("taskvisor {before}{joint}{}{after}", names.join(" "));
         }
         let each: Vec<String> =
-            names.iter().map(|name| format!("taskvisor {before} {name}{after}")).collect();
+            names.iter().map(|name| format!("taskvisor {before}{}{name}{after}", joint(name))).collect();
         each.join("; ")
     }
 
@@ -133,6 +140,10 @@ mod tests {
         let jobs = order(Act::Cancel, &["01a1", "it's"]);
         assert_eq!(jobs.command(), r"taskvisor job cancel --wait 01a1 'it'\''s'");
         assert_eq!(jobs.many(), "2 jobs");
+        let named = order(Act::Retry, &["01a1", "--failed"]);
+        assert_eq!(named.command(), "taskvisor job retry -- 01a1 --failed");
+        let group = order(Act::RetryGroup, &["-1"]);
+        assert_eq!(group.command(), "taskvisor job retry --failed --held --group=-1");
         let pools = order(Act::Shrink, &["mail", "video"]);
         assert_eq!(pools.command(), "taskvisor scale mail -1; taskvisor scale video -1");
         let groups = Order { count: Some(120), ..order(Act::RetryGroup, &["exit 1"]) };

@@ -17,7 +17,7 @@ use crate::answer::{answer, refusal};
 use crate::app::{App, Page, Place, Visit};
 use crate::form::Fields;
 use crate::json::MOST;
-use crate::order::{Deed, Order, Thing};
+use crate::order::{self, Deed, Order, Thing};
 use crate::session::Notice;
 use crate::trouble::Trouble;
 use crate::{edit, layout, say, text, things};
@@ -74,6 +74,9 @@ async fn question(app: &App, visit: &Visit, fields: &Fields) -> Result<Page, Tro
 async fn command(app: &App, order: &Order, fields: &Fields) -> Result<String, Trouble> {
     if let Order::Of { thing: Thing::Recurring, deed: Deed::Edit, name } = order {
         return edit::command(app, name, fields).await;
+    }
+    if let Order::Again(job) = order {
+        return Ok(order::again(&app.source.job(&job.as_str().into()).await?, fields, &app.redact));
     }
     Ok(order.command(fields))
 }

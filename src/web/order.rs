@@ -1,10 +1,11 @@
 //! An order of a reader: what it is called, and the command line that does the same.
 
-use model::JobState;
 use model::verb::{Act, Bulk};
+use model::{JobRecord, JobState, Payload, format_duration};
 
 use crate::form::Fields;
-use crate::text::quoted;
+use crate::json::Redact;
+use crate::text::{names, option};
 
 /// What a reader can order.
 #[derive(Clone, Debug, PartialEq)]
@@ -184,26 +185,24 @@ impl Order {
 
     /// The command line that does the same. `fields` are those that its form has.
     pub fn command(&self, fields: &Fields) -> String {
-        let words = |verb: &str, all: &[String]| {
-            let ids: Vec<String> = all.iter().map(|id| quoted(id)).collect();
-            format!("taskvisor job {verb} {}", ids.join(" "))
+        // Options stand before names, of which some may look like one.
+        let of = |verb: &str, jobs: &[String]| {
+            format!("taskvisor job {verb} {}", names(jobs.iter().map(String::as_str)))
         };
+        let given =
+            |name: &str, value: Option<&str>| value.map(|value| option(name, value)).unwrap_or_default();
+        let reason = || given("reason", fields.get("reason"));
         match self {
-            Order::Retry(all) => words("retry", all),
-            Order::Discard(all) => words("discard", all),
-            Order::Cancel(all) => {
-                let reason = fields.get("reason").map(|reason| format!(" --reason {}", quoted(reason)));
-                words("cancel", all) + &reason.unwrap_or_default()
-            }
-            Order::Again(_) => {
-                let [queue, class, data] =
-                    ["queue", "class", "data"].map(|name| quoted(fields.get(name).unwrap_or("…")));
-                format!("taskvisor put {queue} {class} {data}")
-            }
-            Order::Track(job, true) => format!("taskvisor job track {}", quoted(job)),
-            Order::Track(job, false) => format!("taskvisor job untrack {}", quoted(job)),
+            Order::Retry(all) => of("retry", all),
+            Order::Discard(all) => of("discard", all),
+            Order::Cancel(all) => of(&format!("cancel{}", reason()), all),
+            // It depends on the job: `again` has it.
+            Order::Again(_) => String::new(),
+            Order::Track(job, true) => of("track", std::slice::from_ref(job)),
+            Order::Track(job, false) => of("untrack", std::slice::from_ref(job)),
             Order::Prioritize(job) => {
-                format!("taskvisor job priority {} {}", quoted(job), fields.get("priority").unwrap_or("N"))
+                let priority = fields.get("priority").unwrap_or("N");
+                format!("{} {priority}", of("priority", std::slice::from_ref(job)))
             }
             Order::Of { thing, deed, name } => {
                 let noun = match thing {
@@ -212,34 +211,48 @@ impl Order {
                     Thing::Recurring => "recur ",
                 };
                 let verb = deed.word().split(' ').next().unwrap_or_default().to_lowercase();
-                let more = match (thing, deed) {
-                    (_, Deed::Scale) => format!(" {}", fields.get("workers").unwrap_or("N")),
-                    (Thing::Queue | Thing::Pool, Deed::Pause) => fields
-                        .get("reason")
-                        .map(|reason| format!(" --reason {}", quoted(reason)))
-                        .unwrap_or_default(),
-                    _ => String::new(),
-                };
-                format!("taskvisor {noun}{verb} {}{more}", quoted(name))
+                let (mut before, mut behind) = (String::new(), String::new());
+                match (thing, deed) {
+                    (_, Deed::Scale) => behind = format!(" {}", fields.get("workers").unwrap_or("N")),
+                    (Thing::Queue | Thing::Pool, Deed::Pause) => before = reason(),
+                    _ => {}
+                }
+                format!("taskvisor {noun}{verb}{before} {}{behind}", names([name.as_str()]))
             }
             Order::Bulk(bulk) => {
                 let verb = match bulk.act {
                     Act::Retry => "retry",
                     Act::Discard => "discard",
                 };
-                let option = |name: &str, value: Option<&str>| {
-                    value.map(|value| format!(" --{name} {}", quoted(value))).unwrap_or_default()
-                };
                 format!(
                     "taskvisor job {verb} --{}{}{}{}",
                     bulk.state,
-                    option("group", bulk.group.as_deref()),
-                    option("queue", bulk.queue.as_ref().map(|queue| queue.as_str())),
-                    option("class", bulk.class.as_ref().map(|class| class.as_str())),
+                    given("group", bulk.group.as_deref()),
+                    given("queue", bulk.queue.as_ref().map(|queue| queue.as_str())),
+                    given("class", bulk.class.as_ref().map(|class| class.as_str())),
                 )
             }
         }
     }
+}
+
+/// The command line that puts a job like this one with the fields of a form, or with its own.
+pub fn again(before: &JobRecord, fields: &Fields, redact: &Redact) -> String {
+    let mut line = "taskvisor put".to_owned();
+    let mut add = |name: &str, value: &str| line += &option(name, value);
+    if before.priority != 0 {
+        add("priority", &before.priority.to_string());
+    }
+    before.tags.iter().for_each(|tag| add("tag", tag));
+    before.retry.iter().for_each(|retry| add("retries", &retry.retries.to_string()));
+    before.time_limit.iter().for_each(|limit| add("time-limit", &format_duration(*limit)));
+    let data = match &before.payload {
+        _ if fields.get("queue").is_some() => "null".into(),
+        Some(Payload::Data(data)) if !redact.hides_some() => data.to_text(),
+        _ => "…".into(),
+    };
+    let own = [("queue", before.queue.as_str()), ("class", before.class.as_str()), ("data", &data)];
+    format!("{line} {}", names(own.map(|(name, own)| fields.get(name).unwrap_or(own))))
 }
 
 fn bulk(fields: &Fields, act: Act) -> Option<Bulk> {
@@ -282,7 +295,7 @@ mod tests {
             (
                 "act=cancel&job=a&reason=a+mistake",
                 "Cancel this job",
-                "taskvisor job cancel a --reason 'a mistake'",
+                "taskvisor job cancel --reason 'a mistake' a",
             ),
             (
                 "act=discard-all&state=failed&group=exit+1&queue=mail",
@@ -292,10 +305,11 @@ mod tests {
             (
                 "act=queue-pause&queue=mail&reason=lunch",
                 "Pause: queue mail",
-                "taskvisor queue pause mail --reason lunch",
+                "taskvisor queue pause --reason lunch mail",
             ),
             ("act=pool-scale&pool=app&workers=%2B2", "Scale: pool app", "taskvisor scale app +2"),
             ("act=recur-run&name=nightly", "Run now: recurring job nightly", "taskvisor recur run nightly"),
+            ("act=retry&job=--failed", "Retry this job", "taskvisor job retry -- --failed"),
             ("act=priority&job=a&priority=-5", "Give it another priority", "taskvisor job priority a -5"),
         ] {
             let fields = Fields::read(query);

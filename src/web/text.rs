@@ -76,6 +76,19 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
+/// Words as the last ones of a command: one that begins as an option does would be read as one.
+pub fn names<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    let words: Vec<&str> = words.into_iter().collect();
+    let mark = if words.iter().any(|word| word.starts_with('-')) { "-- " } else { "" };
+    let words: Vec<String> = words.into_iter().map(quoted).collect();
+    mark.to_owned() + &words.join(" ")
+}
+
+/// An option of a command with its value, and a blank before it.
+pub fn option(name: &str, value: &str) -> String {
+    format!(" --{name}{}{}", if value.starts_with('-') { "=" } else { " " }, quoted(value))
+}
+
 /// Text for a path segment or a query value of a URL.
 pub fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -114,6 +127,14 @@ mod tests {
         assert_eq!(
             (quoted("exit 1"), quoted("a.b"), quoted("it's")),
             ("'exit 1'".into(), "a.b".into(), "'it'\\''s'".into())
+        );
+        assert_eq!(
+            (names(["a b", "c"]), names(["a", "--failed"])),
+            ("'a b' c".into(), "-- a --failed".into())
+        );
+        assert_eq!(
+            (option("class", "a"), option("class", "-a")),
+            (" --class a".into(), " --class=-a".into())
         );
         assert_eq!(encoded("a/b é?"), "a%2Fb%20%C3%A9%3F");
     }

@@ -185,3 +185,28 @@ fn job_shows_those_before_and_after_it_each_once_and_a_limited_number() {
     let shown = section(&first);
     assert!(shown.matches("<li").count() == 24 && shown.contains("and more: 24 are shown"), "{shown}");
 }
+
+#[test]
+fn job_is_put_again_by_the_command_that_its_form_shows() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&[]);
+    let put =
+        ["put", "--priority", "3", "--tag", "a b", "--time-limit", "1m", "mail", "Send", r#"{"n": 1.10}"#];
+    let job = sandbox.ok(&put).trim().to_owned();
+    let page = Served::start(&sandbox, &[]);
+    let (cookie, own) = (page.enter(), format!("origin: http://127.0.0.1:{}", page.port));
+    let asked = page.ask("GET", &format!("/act?act=again&job={job}"), &[&cookie], "");
+    let line = |data: &str| {
+        format!("taskvisor put --priority 3 --tag &#39;a b&#39; --time-limit 1m mail Send {data}")
+    };
+    assert!(asked.contains(&line("&#39;{&quot;n&quot;: 1.10}&#39;")), "{asked}");
+    let form = format!("act=again&job={job}&queue=mail&class=Send&data=7");
+    assert_eq!(status(&page.ask("POST", "/act", &[&cookie, &own], &form)), 303);
+    assert!(page.ask("GET", "/", &[&cookie], "").contains(&line("7")));
+    let newest = sandbox.lines(&["job", "list", "--json", "-n", "1"]).remove(0);
+    let newest = sandbox.job(newest["id"].as_str().unwrap());
+    assert_eq!(
+        (&newest["data"], &newest["priority"], &newest["tags"][0]),
+        (&7.into(), &3.into(), &"a b".into())
+    );
+}

@@ -10,7 +10,7 @@ use model::{Filter, JobCounts, JobState, Millis};
 use super::{course, rows};
 use crate::app::{App, Page, Place};
 use crate::layout::{command, nothing, scrolled};
-use crate::text::{encoded, quoted};
+use crate::text::encoded;
 use crate::trouble::Trouble;
 use crate::{chart, say, shape, text};
 
@@ -104,7 +104,7 @@ pub async fn one(app: &App, name: &str) -> Result<Page, Trouble> {
                 ul { @for failure in &counts.failures { li { (rows::link(app, failure.job.as_str())) " " (text::short(&failure.group)) @let message = app.redact.said(&failure.message); @if !message.is_empty() { ": " (text::short(message)) } } } }
             }
         }
-        (command(&format!("taskvisor batch show {}", quoted(name))))
+        (command(&format!("taskvisor batch show {}", text::names([name]))))
     };
     let every = if ended < all { 2 } else { 15 };
     Ok(Page { every: Some(every), ..Page::new(format!("Batch {name}"), Place::Batches, "jobs", main) })

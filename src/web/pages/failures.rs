@@ -9,7 +9,7 @@ use super::rows;
 use crate::app::{App, Page, Place, Visit};
 use crate::form::Fields;
 use crate::layout::{button, command, nothing, scrolled};
-use crate::text::{encoded, quoted};
+use crate::text::encoded;
 use crate::trouble::Trouble;
 use crate::{say, text};
 
@@ -25,7 +25,7 @@ pub async fn page(app: &App, visit: &Visit, fields: &Fields) -> Result<Page, Tro
     let all: u64 = groups.iter().map(|group| group.failed + group.held).sum();
     let mut line = "taskvisor failed".to_owned();
     for (name, value) in [("queue", queue), ("class", class)] {
-        line += &value.map(|value| format!(" --{name} {}", quoted(value))).unwrap_or_default();
+        line += &value.map(|value| text::option(name, value)).unwrap_or_default();
     }
     let main = html! {
         h1 { "Failures" }

@@ -60,7 +60,7 @@ pub async fn page(app: &App, visit: &Visit, id: &JobId, _: &Fields) -> Result<Pa
             (content(app, &job))
             (decisions(app, &why))
         }
-        (command(&format!("taskvisor job show {}", quoted(id.as_str()))))
+        (command(&format!("taskvisor job show {}", text::names([id.as_str()]))))
     };
     let topics = format!("job:{} job:*", encoded(id.as_str()));
     let every = if job.state.is_leased() { 2 } else { 15 };
@@ -183,7 +183,7 @@ async fn output(app: &App, job: &JobRecord) -> Markup {
                         }
                     }
                     if text.len() as u64 > 4 * OUTPUT {
-                        note = Some(format!("There is more: taskvisor job logs {}", quoted(job.id.as_str())));
+                        note = Some(format!("There is more: taskvisor job logs {}", text::names([job.id.as_str()])));
                         return Ok(());
                     }
                 }
@@ -254,7 +254,7 @@ fn content(app: &App, job: &JobRecord) -> Markup {
                 h2 id=(id) { (name) " " span.dim { (say::counted(bytes.len() as u64, "byte", "bytes")) } }
                 @match shown {
                     Ok(json) => { div.out tabindex="0" role="group" aria-label=(name) { pre.json { (json) } } }
-                    Err(why) => { p.dim { "It " (why) ": " code { "taskvisor job show --json " (text::shown(&quoted(job.id.as_str()))) } } }
+                    Err(why) => { p.dim { "It " (why) ": " code { "taskvisor job show --json " (text::shown(&text::names([job.id.as_str()]))) } } }
                 }
             }
         }

@@ -9,7 +9,7 @@ use crate::app::{App, Page, Place, Visit};
 use crate::form::Fields;
 use crate::layout::{command, nothing};
 use crate::search::{HELP, Search};
-use crate::text::{encoded, quoted};
+use crate::text::encoded;
 use crate::trouble::Trouble;
 use crate::{say, shape, text};
 
@@ -144,17 +144,32 @@ fn shell(filter: &Filter) -> String {
         ("queue", filter.queue.as_ref().map(ToString::to_string)),
         ("class", filter.class.as_ref().map(ToString::to_string)),
         ("tag", filter.tag.clone()),
+        ("group", filter.group.clone()),
+        ("id-prefix", filter.id_prefix.clone()),
         ("search", filter.search.as_ref().map(ToString::to_string)),
         ("recurring", filter.recurring.clone()),
         ("since", time(filter.since)),
         ("until", time(filter.until)),
     ];
     for (name, value) in options {
-        line += &value.map(|value| format!(" --{name} {}", quoted(&value))).unwrap_or_default();
+        line += &value.map(|value| text::option(name, &value)).unwrap_or_default();
     }
-    line += if filter.tracked { " --tracked" } else { "" };
-    match &filter.group {
-        Some(group) => format!("taskvisor failed {}", quoted(group)),
-        None => line,
+    line + if filter.tracked { " --tracked" } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::Redact;
+
+    #[test]
+    fn command_lists_what_the_search_line_finds() {
+        let line = "state:failed queue:mail group:\"exit 1\" id:0199 is:tracked class:-x";
+        let Search { filter, faults } = Search::read(line, model::Millis(0), &Redact::default());
+        assert_eq!(faults, Vec::<String>::new());
+        assert_eq!(
+            shell(&filter),
+            "taskvisor job list --state failed --queue mail --class=-x --group 'exit 1' --id-prefix 0199 --tracked"
+        );
     }
 }

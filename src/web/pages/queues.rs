@@ -10,7 +10,7 @@ use model::{JobState, SeriesQuery};
 use super::{course, rows};
 use crate::app::{App, Page, Place, Visit};
 use crate::layout::{button, command, nothing};
-use crate::text::{encoded, quoted};
+use crate::text::encoded;
 use crate::trouble::Trouble;
 use crate::{chart, say, shape, text};
 
@@ -61,7 +61,7 @@ pub async fn one(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> 
             }
             p.lead { (say::counted(day.retries, "attempt", "attempts")) " failed and were tried again today, " (say::counted(day.failures, "job", "jobs")) " failed" }
         }
-        (command(&format!("taskvisor queue stats {}", quoted(name))))
+        (command(&format!("taskvisor queue stats {}", text::names([name]))))
     };
     let topics = format!("queue:{} orders", encoded(name));
     Ok(Page { every: Some(5), ..Page::new(format!("Queue {name}"), Place::Queues, topics, main) })

@@ -8,7 +8,7 @@ use model::{Millis, RecurringRecord, Schedule, format_duration};
 use super::rows;
 use crate::app::{App, Page, Place, Visit};
 use crate::layout::{button, command, nothing, scrolled};
-use crate::text::{encoded, quoted};
+use crate::text::encoded;
 use crate::trouble::Trouble;
 use crate::{say, shape, text};
 
@@ -93,7 +93,7 @@ pub async fn one(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> 
                 @if let Some(latest) = &one.latest { p { (rows::link(app, latest.id.as_str())) " " (shape::job(latest.state)) " was due " (say::when(latest.at, now, &app.zone)) } } @else { (nothing("None is known.")) }
             }
         }
-        (command(&format!("taskvisor recur show {}", quoted(name))))
+        (command(&format!("taskvisor recur show {}", text::names([name]))))
     };
     Ok(Page {
         every: Some(10),

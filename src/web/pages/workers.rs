@@ -7,7 +7,7 @@ use model::{PoolStatus, Process, SlotState, SlotStatus, Subject, Why};
 use super::{forensics, rows};
 use crate::app::{App, Page, Place, Visit};
 use crate::layout::{button, command, nothing, scrolled};
-use crate::text::{encoded, quoted};
+use crate::text::encoded;
 use crate::trouble::Trouble;
 use crate::{say, shape, text};
 
@@ -112,7 +112,7 @@ pub async fn pool(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble>
         (because(&app.words.why_pool(&why)))
         (decisions(app, &why))
         @for (pool, _) in &why.pools { (one(app, &Visit { role: crate::session::Role::View, ..visit.clone() }, pool)) }
-        (command(&format!("taskvisor why pool {}", quoted(name))))
+        (command(&format!("taskvisor why pool {}", text::names([name]))))
     };
     Ok(Page { every: Some(5), ..Page::new(format!("Pool {name}"), Place::Workers, "workers orders", main) })
 }
@@ -132,7 +132,7 @@ pub async fn slot(app: &App, name: &str) -> Result<Page, Trouble> {
             @if let Some(trace) = found.and_then(|slot| slot.trace.as_ref()) { section { h2 { "Last words of a worker that died" } div.out tabindex="0" role="group" aria-label="Trace" { pre { (text::lines(trace)) } } } }
             (decisions(app, &why))
         }
-        (command(&format!("taskvisor why slot {}", quoted(name))))
+        (command(&format!("taskvisor why slot {}", text::names([name]))))
     };
     Ok(Page { every: Some(3), ..Page::new(format!("Slot {name}"), Place::Workers, "workers jobs", main) })
 }
