@@ -77,6 +77,16 @@ fn recurring_job_is_changed_by_a_form_and_by_the_command_that_it_shows() {
 }
 
 #[test]
+fn next_times_are_by_the_clock_of_the_schedule() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&[]);
+    sandbox.ok(&["recur", "put", "early", "--cron", "30 9 * * *", "--tz", "Asia/Kathmandu", "--", "true"]);
+    let page = Served::start(&sandbox, &[]);
+    let shown = page.ask("GET", "/recurring/early", &[&page.enter()], "");
+    assert_eq!(shown.matches(" 09:30:00 <").count(), 5, "{shown}");
+}
+
+#[test]
 fn wrong_change_of_a_recurring_job_is_refused_and_hidden_data_stays() {
     let sandbox = Sandbox::new(Setting::Root);
     let _running = sandbox.start(&[]);

@@ -1,5 +1,6 @@
 //! Recurring jobs: their schedules in words, when they are due, and what did not run.
 
+use jiff::tz::TimeZone;
 use maud::{Markup, html};
 
 use model::verb::{ListRecurring, ShowRecurring};
@@ -59,7 +60,7 @@ fn faults(app: &App, one: &RecurringRecord, now: Millis) -> Markup {
 pub async fn one(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> {
     let (one, now) = (app.source.look(ShowRecurring { name: name.into() }).await?, app.now());
     let query = |act: &str| format!("act={act}&name={}&back={}", encoded(name), encoded(&visit.url));
-    let job = &one.recurring.job;
+    let (job, zone) = (&one.recurring.job, zone(app, &one.recurring.schedule));
     let main = html! {
         h1 { (text::short(name)) }
         @if visit.may_change() {
@@ -84,8 +85,8 @@ pub async fn one(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> 
         }
         div.columns {
             section aria-labelledby="h-next" {
-                h2 #h-next { "Next times" }
-                ol { @for at in one.next_at.iter().chain(&one.then_at) { li { (say::moment(*at, &app.zone)) " " span.dim { (say::when(*at, now, &app.zone)) } } } }
+                h2 #h-next { "Next times" @if let Some(zone) = zone.iana_name() { " " span.dim { (zone) } } }
+                ol { @for at in one.next_at.iter().chain(&one.then_at) { li { (say::moment(*at, &zone)) " " span.dim { (say::when(*at, now, &app.zone)) } } } }
                 @if one.next_at.is_none() { (nothing("It is never due again.")) }
             }
             section aria-labelledby="h-latest" {
@@ -99,6 +100,14 @@ pub async fn one(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> 
         every: Some(10),
         ..Page::new(format!("Recurring {name}"), Place::Recurring, "jobs orders", main)
     })
+}
+
+/// The zone by whose clock it is due.
+fn zone(app: &App, schedule: &Schedule) -> TimeZone {
+    match schedule {
+        Schedule::Cron { zone, .. } => TimeZone::get(zone).unwrap_or_else(|_| app.zone.clone()),
+        Schedule::Every { .. } => app.zone.clone(),
+    }
 }
 
 /// A schedule in words.
