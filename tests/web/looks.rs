@@ -246,6 +246,21 @@ fn numbers_on_the_pages_are_those_of_the_commands() {
 }
 
 #[test]
+fn batch_of_more_jobs_than_are_looked_at_is_counted_whole() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&[]);
+    sandbox.ok(&["queue", "pause", "later"]);
+    let lines: Vec<String> = (0..2_100).map(|number| number.to_string()).collect();
+    fs::write(sandbox.path("lines"), lines.join("\n")).unwrap();
+    let mut put = sandbox.command(&["put", "-q", "later", "--lines", "--batch", "many", "--", "true"]);
+    assert!(put.stdin(fs::File::open(sandbox.path("lines")).unwrap()).output().unwrap().status.success());
+    let page = Served::start(&sandbox, &[]);
+    let shown = page.ask("GET", "/batches", &[&page.enter()], "");
+    let row = shown.split("href=\"/batch/many\"").nth(1).unwrap_or_else(|| panic!("{shown}"));
+    assert!(row.contains("<td class=\"num\">2,100</td>"), "{row}");
+}
+
+#[test]
 fn page_says_that_the_supervisor_is_gone_and_goes_on_with_the_next() {
     let sandbox = Sandbox::new(Setting::Root);
     let mut running = sandbox.start(&[]);

@@ -16,6 +16,10 @@ use crate::{chart, say, shape, text};
 
 /// Number of the newest jobs among which batches are looked for, whether or not they are of one.
 const SEARCHED: u32 = 2000;
+/// Number of the newest batches that are counted beyond those jobs.
+const COUNTED: usize = 20;
+/// Limit of the jobs that are counted for each.
+const MOST: u32 = 10_000;
 /// What the tag of a batch begins with.
 const TAG: &str = "batch:";
 
@@ -30,6 +34,15 @@ pub async fn page(app: &App) -> Result<Page, Trouble> {
                 names.push(name);
             }
             counts.entry(name).or_default().add_record(job, now);
+        }
+    }
+    // Older jobs of a batch may be there, too.
+    let is_cut = jobs.len() >= SEARCHED as usize;
+    for (at, name) in names.iter().enumerate().filter(|_| is_cut) {
+        if at < COUNTED {
+            counts.insert(name, app.source.count(&of(name, MOST)).await?);
+        } else if let Some(counts) = counts.get_mut(name) {
+            counts.more = true;
         }
     }
     let main = html! {
@@ -48,12 +61,17 @@ pub async fn page(app: &App) -> Result<Page, Trouble> {
     Ok(Page { every: Some(10), ..Page::new("Batches", Place::Batches, "jobs", main) })
 }
 
+/// The jobs of a batch, up to a limit.
+fn of(name: &str, limit: u32) -> Filter {
+    Filter { tag: Some(format!("{TAG}{name}")), limit, ..Filter::default() }
+}
+
 fn row(app: &App, name: &str, counts: &JobCounts, now: Millis) -> Markup {
     html! {
         tr data-key=(name) {
             th scope="row" { a href={ (app.link("/batch/")) (encoded(name)) } { (text::short(name)) } }
             td.bar { (bar(counts)) }
-            td.num { (say::count(counts.count())) } td.num { (say::count(counts.ended())) } (rows::cell(failed(counts)))
+            td.num { (say::count(counts.count())) @if counts.more { "+" } } td.num { (say::count(counts.ended())) } (rows::cell(failed(counts)))
             td.num { @if let Some(at) = counts.put_at { (say::when(at, now, &app.zone)) } }
         }
     }
@@ -80,8 +98,7 @@ fn bar(counts: &JobCounts) -> Markup {
 /// Draws the page of one batch.
 pub async fn one(app: &App, name: &str) -> Result<Page, Trouble> {
     let now = app.now();
-    let asked = Filter { tag: Some(format!("{TAG}{name}")), limit: JobCounts::MOST, ..Filter::default() };
-    let counts = app.source.count(&asked).await?;
+    let counts = app.source.count(&of(name, JobCounts::MOST)).await?;
     if counts.count() == 0 {
         return Err(Trouble::new(404, format!("no job is in a batch '{name}'")).hint("taskvisor batch list"));
     }
