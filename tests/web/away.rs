@@ -90,3 +90,28 @@ fn each_page_names_the_outage_of_a_redis_that_stands_still() {
         Some(redis)
     });
 }
+
+#[test]
+fn jobs_of_a_redis_without_workers_are_looked_at_and_canceled() {
+    let redis = RedisServer::start();
+    let sandbox = Sandbox::new(Setting::Root);
+    let broker = redis.url();
+    let job =
+        sandbox.ok(&["-b", &broker, "put", "--batch", "letters", "mail", "Send", "1"]).trim().to_owned();
+    let page = Served::start(&sandbox, &["-b", &broker]);
+    let (cookie, own) = (page.enter(), format!("origin: http://127.0.0.1:{}", page.port));
+    let ask = |path: &str| page.ask("GET", path, &[&cookie], "");
+    for path in ["/", "/jobs", "/failures", "/queue/mail", "/batch/letters", "/recurring", "/fleet"] {
+        assert_eq!(status(&ask(path)), 200, "{path}: {}", ask(path));
+    }
+    assert!(ask("/jobs?q=class:Send").contains(&job));
+    assert!(ask(&format!("/job/{job}")).contains("No supervisor runs here"));
+    // Those of other hosts, of whom none is there yet.
+    let shown = ask("/workers");
+    assert!(status(&shown) == 200 && shown.contains("No supervisor has given a sign of life"), "{shown}");
+    assert_eq!(status(&ask("/pool/default")), 503);
+    let order = format!("act=cancel&job={job}&reason=a+mistake");
+    assert_eq!(status(&page.ask("POST", "/act", &[&cookie, &own], &order)), 303);
+    let history = sandbox.json(&["-b", &broker, "job", "show", "--json", &job])["history"].to_string();
+    assert!(history.contains("a mistake") && history.contains("web"), "{history}");
+}

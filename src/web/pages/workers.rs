@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use model::{PoolStatus, Process, SlotState, SlotStatus, Subject, Why};
 
-use super::{forensics, rows};
+use super::{fleet, forensics, rows};
 use crate::app::{App, Page, Place, Visit};
 use crate::layout::{button, command, nothing, scrolled};
 use crate::text::encoded;
@@ -13,7 +13,10 @@ use crate::{say, shape, text};
 
 /// Draws the page of all pools.
 pub async fn page(app: &App, visit: &Visit) -> Result<Page, Trouble> {
-    let status = app.source.status(app.live.changed()).await?.ok_or_else(Trouble::no_supervisor)?;
+    let Some(status) = app.source.status(app.live.changed()).await? else {
+        // Those of other hosts are known where the broker is shared.
+        return fleet::page(app).await.map_err(|_| Trouble::no_supervisor());
+    };
     let is_shared = !status.broker.starts_with("sqlite:") && !status.broker.starts_with("memory:");
     let main = html! {
         h1 { "Workers" }
