@@ -1,6 +1,6 @@
 //! What `--hide-data` takes from jobs before anything of them is drawn: all texts that come from their data or programs.
 
-use model::{Failure, Forensics, Happened, JobRecord, Process, Snapshot, Why};
+use model::{Failure, Forensics, Happened, JobRecord, Picture, Process, Snapshot, Why};
 
 use crate::json::Redact;
 
@@ -25,6 +25,14 @@ impl Redact {
     pub fn title<'a>(&self, class: &'a str, title: Option<&'a str>) -> &'a str {
         let is_program = class == model::Class::EXEC;
         title.filter(|_| !self.hides_some() || is_program && !self.all).unwrap_or(class)
+    }
+
+    /// What processes do, as it may be shown.
+    pub fn picture(&self, mut picture: Picture) -> Picture {
+        if self.all {
+            snapshot(&mut picture.seen);
+        }
+        picture
     }
 
     /// The answer with its job, its workers and their processes as they may be shown.

@@ -25,6 +25,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/jobs", get(jobs))
         .route("/job/{job}", get(job))
         .route("/job/{job}/output", get(stream::output))
+        .route("/job/{job}/picture", get(picture))
         .route("/failures", get(failures))
         .route("/queues", get(listed))
         .route("/batches", get(listed))
@@ -99,6 +100,16 @@ async fn job(
 ) -> Response {
     let fields = Fields::read(query.as_deref().unwrap_or_default());
     let page = pages::job::page(&app, &visit, &job.into(), &fields).await;
+    answer(&app, &visit, &headers, page).await
+}
+
+async fn picture(
+    State(app): Shared,
+    Extension(visit): Visitor,
+    headers: HeaderMap,
+    Path(job): Path<String>,
+) -> Response {
+    let page = pages::picture::page(&app, &visit, &job.into()).await;
     answer(&app, &visit, &headers, page).await
 }
 

@@ -1,6 +1,6 @@
 //! Where a page's facts come from: a supervisor's API, or a broker that no supervisor here works for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use api::Client;
 use broker::Broker;
 use model::verb::{Get, Queues, VerbRequest};
 use model::{
-    Change, ConfigShown, Cut, Diagnosis, Filter, JobCounts, JobId, JobRecord, NewJob, OutputQuery, PoolsNow,
-    QueueCounts, QueueName, SeriesQuery, Status, Subject, TimeSeries, Why,
+    Change, ConfigShown, Cut, Diagnosis, Filter, JobCounts, JobId, JobRecord, NewJob, OutputQuery, Picture,
+    PoolsNow, QueueCounts, QueueName, SeriesQuery, Status, Subject, TimeSeries, Why,
 };
 
 use crate::trouble::Trouble;
@@ -95,10 +95,18 @@ impl Source {
         Ok(Some(status))
     }
 
-    /// Why something is in its state.
-    pub async fn why(&self, subject: &Subject) -> Result<Why, Trouble> {
+    /// Why something is in its state, with the processes of its slots. `changed` is as for the status.
+    pub async fn why(&self, subject: &Subject, changed: Instant) -> Result<Why, Trouble> {
         match (self, subject) {
-            (Source::Api(client, _), _) => soon(client.why(subject)).await,
+            (Source::Api(client, _), _) => {
+                let mut why = soon(client.why(subject)).await?;
+                // Processes are looked at for the status alone. Without it the rest is shown.
+                let has_some = why.job.as_ref().is_none_or(|job| job.state.is_leased());
+                if has_some && let Ok(Some(status)) = self.status(changed).await {
+                    add_processes(&mut why, &status);
+                }
+                Ok(why)
+            }
             (Source::Store(_), Subject::Job(id)) => {
                 let job = self.job(id).await?;
                 let mut queues = self.queues().await?;
@@ -124,6 +132,11 @@ impl Source {
         query: &OutputQuery,
     ) -> Result<api::Lines<model::OutputLine>, Trouble> {
         soon(self.client()?.logs(id, query)).await
+    }
+
+    /// What the processes of a running job do now.
+    pub async fn picture(&self, id: &JobId) -> Result<Picture, Trouble> {
+        soon(self.client()?.picture(id)).await
     }
 
     /// The settings of the supervisor.
@@ -190,6 +203,15 @@ impl Source {
         by: &str,
     ) -> Result<PoolsNow, Trouble> {
         soon(self.client()?.asking_for(by).change(pool, change, how)).await
+    }
+}
+
+/// Gives slots the processes that the status has of them, if it is of the same workers.
+fn add_processes(why: &mut Why, status: &Status) {
+    let seen = status.pools.iter().flat_map(|pool| pool.slots.iter().chain(&pool.template));
+    let seen: HashMap<_, _> = seen.map(|slot| ((&slot.slot, slot.generation), &slot.process)).collect();
+    for slot in why.pools.iter_mut().flat_map(|(pool, _)| pool.slots.iter_mut().chain(&mut pool.template)) {
+        slot.process = seen.get(&(&slot.slot, slot.generation)).copied().cloned().flatten();
     }
 }
 

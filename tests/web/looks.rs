@@ -86,6 +86,7 @@ fn pages(hostile: &str, failed: &str, complete: &str, running: &str) -> Vec<Stri
         format!("/job/{hostile}"),
         format!("/job/{complete}"),
         format!("/job/{running}"),
+        format!("/job/{running}/picture"),
         "/job/nosuch".into(),
         "/failures".into(),
         "/queues".into(),
@@ -169,6 +170,7 @@ fn no_page_shows_what_jobs_carry_or_say_where_data_is_hidden() {
         "/events".into(),
         format!("/job/{}", data.trim()),
         format!("/job/{running}"),
+        format!("/job/{running}/picture"),
         format!("/slot/{slot}"),
     ] {
         let shown = page.ask("GET", &path, &[&cookie], "");

@@ -20,4 +20,5 @@ mod follows;
 mod gate;
 mod looks;
 mod page;
+mod processes;
 mod proxied;

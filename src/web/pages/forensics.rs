@@ -7,6 +7,9 @@ use model::{Caught, ExitStatus, Forensics, Process, Signal, Snapshot};
 use crate::layout::scrolled;
 use crate::{say, text};
 
+/// Limit of the processes of a tree on a page.
+const SHOWN: usize = 200;
+
 /// The figures of an attempt.
 pub fn facts(left: &Forensics) -> Markup {
     let exit = left.exit.as_ref();
@@ -57,12 +60,13 @@ fn caught(process: &Caught) -> Markup {
         tr {
             td class={ "what deep-" (process.depth.min(8)) } {
                 span.title { (text::short(&process.name)) " " span.dim { (process.pid) } }
-                @if !process.open.is_empty() { span.why { (text::short(&process.open.join(", "))) } }
+                @if let Some(files) = process.files { span.why { (say::counted(files, "open file", "open files")) } }
+                @for name in &process.open { span.why { (text::short(name)) } }
                 @if let Some(stacks) = &process.stacks { pre { (text::lines(stacks)) } }
             }
             td { (state(&process.state)) }
             td.num { (say::size(process.rss)) } td.num { (say::age(process.cpu)) } td.num { (process.threads) }
-            td { @if let Some(place) = &process.wchan { (text::short(place)) } }
+            td { @if let Some(place) = &process.wchan { (text::short(place)) } @if let Some(number) = process.syscall { span.why { "system call " (number) } } }
         }
     }
 }
@@ -77,15 +81,16 @@ pub fn tree(process: &Process) -> Markup {
             table.tree {
                 thead { tr { th { "Process" } th { "State" } th.num { "Memory" } th.num { "CPU" } } }
                 tbody {
-                    @for (depth, process) in rows.iter().take(200) {
+                    @for (depth, process) in rows.iter().take(SHOWN) {
                         tr data-key=(process.pid) {
                             td class={ "deep-" (depth.min(&8)) } { (text::short(&process.name)) " " span.dim { (process.pid) } }
                             td { (state(&process.state)) }
-                            td.num { (say::size(process.rss)) } td.num { (say::age(say::whole(process.cpu))) }
+                            td.num { (say::size(process.rss)) } td.num { (say::age(process.cpu)) }
                         }
                     }
                 }
             }
+            @if rows.len() > SHOWN { p.more { (say::counted((rows.len() - SHOWN) as u64, "process more", "processes more")) } }
         },
     )
 }
@@ -93,6 +98,11 @@ pub fn tree(process: &Process) -> Markup {
 fn flat<'a>(process: &'a Process, depth: usize, rows: &mut Vec<(usize, &'a Process)>) {
     rows.push((depth, process));
     process.children.iter().for_each(|child| flat(child, depth + 1, rows));
+}
+
+/// The state of a process, if it is one that people ask about.
+pub fn halted(process: &Process) -> Option<&str> {
+    ["T", "t", "D"].contains(&process.state.as_str()).then(|| state(&process.state))
 }
 
 /// The letter of /proc, in words.

@@ -20,7 +20,7 @@ const OUTPUT: u64 = 256 << 10;
 
 /// Draws the page of one job.
 pub async fn page(app: &App, visit: &Visit, id: &JobId, _: &Fields) -> Result<Page, Trouble> {
-    let why = match app.source.why(&Subject::Job(id.clone())).await {
+    let why = match app.source.why(&Subject::Job(id.clone()), app.live.changed()).await {
         Ok(why) => app.redact.why(why),
         Err(trouble) if trouble.code == 404 => return Err(similar(app, id, trouble).await),
         Err(trouble) => return Err(trouble),
@@ -54,7 +54,7 @@ pub async fn page(app: &App, visit: &Visit, id: &JobId, _: &Fields) -> Result<Pa
                 }
             }
             (needs)
-            (living(&why, &job))
+            (living(app, visit, &why, &job))
             section.wide aria-labelledby="h-out" { h2 #h-out { "Output" } (output) }
             (failure(&job))
             (content(app, &job))
@@ -183,7 +183,10 @@ async fn output(app: &App, job: &JobRecord) -> Markup {
                         }
                     }
                     if text.len() as u64 > 4 * OUTPUT {
-                        note = Some(format!("There is more: taskvisor job logs {}", text::names([job.id.as_str()])));
+                        note = Some(format!(
+                            "There is more: taskvisor job logs {}",
+                            text::names([job.id.as_str()])
+                        ));
                         return Ok(());
                     }
                 }
@@ -211,14 +214,16 @@ async fn output(app: &App, job: &JobRecord) -> Markup {
 }
 
 /// Its processes, while it runs here.
-fn living(why: &Why, job: &JobRecord) -> Markup {
+fn living(app: &App, visit: &Visit, why: &Why, job: &JobRecord) -> Markup {
     let slots = why.pools.iter().flat_map(|(pool, _)| &pool.slots);
     let found = slots
         .filter(|slot| slot.jobs.iter().any(|running| running.id == job.id))
         .find_map(|slot| slot.process.as_ref());
     html! {
         @if let Some(process) = found {
-            section aria-labelledby="h-tree" { h2 #h-tree { "Its processes now" } (forensics::tree(process)) }
+            section aria-labelledby="h-tree" { h2 #h-tree { "Its processes now" } (forensics::tree(process))
+                @if visit.may_change() { p { a.button href={ (app.link("/job/")) (encoded(job.id.as_str())) "/picture" } { "What they do" } } }
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ pub mod job;
 pub mod jobs;
 pub mod needs;
 pub mod overview;
+pub mod picture;
 pub mod queues;
 pub mod recurring;
 pub mod rows;

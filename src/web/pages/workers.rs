@@ -36,8 +36,12 @@ pub async fn page(app: &App, visit: &Visit) -> Result<Page, Trouble> {
 fn one(app: &App, visit: &Visit, pool: &PoolStatus) -> Markup {
     let name = pool.name.as_str();
     let title = format!("h-{}", encoded(name));
-    let idle =
-        |slot: &&SlotStatus| slot.state == SlotState::Ready && slot.jobs.is_empty() && slot.why.is_none();
+    let idle = |slot: &&SlotStatus| {
+        slot.state == SlotState::Ready
+            && slot.jobs.is_empty()
+            && slot.why.is_none()
+            && slot.process.as_ref().and_then(forensics::halted).is_none()
+    };
     let (quiet, shown): (Vec<&SlotStatus>, Vec<&SlotStatus>) = pool.slots.iter().partition(|slot| idle(slot));
     // Equal slots are one row: a thousand of them would say no more.
     let fold = quiet.len() > 3;
@@ -86,16 +90,19 @@ fn row(app: &App, slot: &SlotStatus) -> Markup {
     html! {
         tr data-key=(slot.slot) {
             td { a href={ (app.link("/slot/")) (encoded(&slot.slot.to_string())) } { (slot.slot) } }
-            td { (shape::slot(slot.state)) }
+            td { (shape::slot(slot.state)) @if let Some(halted) = slot.process.as_ref().and_then(forensics::halted) { span.why { (halted) } } }
             td.num { (say::age(say::whole(slot.age))) }
             td.what {
-                @for job in slot.jobs.iter().take(5) { span.title { (rows::link(app, job.id.as_str())) " " (text::short(app.redact.title(job.class.as_str(), Some(&job.title)))) } }
+                @for job in slot.jobs.iter().take(5) {
+                    span.title { (rows::link(app, job.id.as_str())) " " (text::short(app.redact.title(job.class.as_str(), Some(&job.title)))) }
+                    @if let Some(flood) = &job.flood { span.why { "floods its output: " (say::size(flood.printed)) ", of which " (say::size(flood.dropped)) " are dropped" } }
+                }
                 @if slot.jobs.len() > 5 { span.why { "and " (slot.jobs.len() - 5) " more" } }
                 @for why in [&slot.leaving, &slot.why].into_iter().flatten() { span.why { (text::short(rows::headline(why))) } }
                 @if let Some(warning) = &slot.warning { span.why { (text::short(rows::headline(app.redact.warned(warning)))) } }
             }
             td.num { @if let Some(process) = &slot.process { (say::size(rss(process))) } }
-            td.num { @if let Some(process) = &slot.process { (say::age(say::whole(process.cpu))) } }
+            td.num { @if let Some(process) = &slot.process { (say::age(process.cpu)) } }
             (rows::cell(slot.restarts.into()))
         }
     }
@@ -108,7 +115,7 @@ fn rss(process: &Process) -> u64 {
 
 /// Draws why a pool is as it is.
 pub async fn pool(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> {
-    let why = app.redact.why(app.source.why(&Subject::Pool(name.into())).await?);
+    let why = app.redact.why(app.source.why(&Subject::Pool(name.into()), app.live.changed()).await?);
     let main = html! {
         h1 { "Pool " (text::short(name)) }
         @for (pool, _) in &why.pools { @if visit.may_change() { (orders(app, visit, pool)) } }
@@ -122,7 +129,7 @@ pub async fn pool(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble>
 
 /// Draws why a slot is as it is.
 pub async fn slot(app: &App, name: &str) -> Result<Page, Trouble> {
-    let why = app.redact.why(app.source.why(&Subject::Slot(name.into())).await?);
+    let why = app.redact.why(app.source.why(&Subject::Slot(name.into()), app.live.changed()).await?);
     let slots = why.pools.iter().flat_map(|(pool, _)| pool.slots.iter().chain(&pool.template));
     let found = slots.into_iter().find(|slot| slot.slot.to_string() == name);
     let main = html! {
