@@ -15,6 +15,7 @@ from unittest import mock
 
 import real
 import real_jobs
+import rq_installed
 import support
 
 from taskvisor import JobFailed, ResultNotKept, encoder
@@ -47,6 +48,53 @@ VALUES = [
     {(1, ("a", datetime.date.min)), (2, ())}, frozenset([Corner((1, 2))]), Corners.LEFT,
     {"$taskvisor": "date", "value": "mine"}, {"$taskvisor": {"$taskvisor": b"x"}}, "$taskvisor", ["\"$taskvisor\""],
 ]
+
+
+#: The first that reads fields by their names, and the last one of old Pythons.
+PYDANTIC = "2.14.4" if sys.version_info >= (3, 10) else "2.5.3"
+SHOP = """
+import datetime
+from decimal import Decimal
+from typing import Any, Dict, List, Set
+from pydantic import BaseModel, ConfigDict, Field, RootModel, SecretStr, computed_field
+
+class Line(BaseModel):
+    item: int
+    on: datetime.date = datetime.date.min
+
+class Order(BaseModel):
+    model_config = ConfigDict(extra="forbid", alias_generator=str.upper)
+    lines: List[Line]
+    prices: Dict[str, Decimal] = {}
+    codes: Set[int] = set()
+
+    @computed_field
+    @property
+    def count(self) -> int:
+        return len(self.lines)
+
+class Strict(BaseModel):
+    model_config = ConfigDict(strict=True)
+    at: datetime.datetime
+    codes: Set[int]
+
+class Packed(BaseModel):
+    model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+    body: bytes
+
+class File(BaseModel):
+    body: bytes
+
+class Ids(RootModel[List[int]]):
+    pass
+
+class Login(BaseModel):
+    words: List[SecretStr]
+
+line = Line(item=7, on="2026-01-02")
+MODELS = [line, Order(LINES=[line], PRICES={"a": "0.10"}, CODES={3}), Ids([1, 2]), File(body=b"text"), Login(words=[""]),
+          Strict(at=datetime.datetime(2026, 1, 2, 3, 4), codes={1}), Packed(body=b"\\xff")]
+"""
 
 
 class Values(unittest.TestCase):
@@ -105,25 +153,26 @@ class Values(unittest.TestCase):
                     values.from_json({"$taskvisor": kind, "type": path, "value": {"command": "false"}})
         self.assertNotIn("this", sys.modules)
 
-    def test_models_are_written_and_validated_by_themselves(self):
-        module = types.ModuleType("shop")
-
-        class Order:
-            def __init__(self, n):
-                self.n = n
-
-            def model_dump(self, mode):
-                return {"n": self.n, "mode": mode}
-
-            @classmethod
-            def model_validate(cls, found):
-                return cls(found["n"])
-
-        Order.__module__, Order.__qualname__, module.Order = "shop", "Order", Order
-        with mock.patch.dict(sys.modules, shop=module):
-            written = values.to_json({"order": Order(3)})
-            self.assertEqual(written["order"]["value"], {"n": 3, "mode": "json"})
-            self.assertEqual(values.from_json(written)["order"].n, 3)
+    @unittest.skipIf(sys.version_info < (3, 8), "pydantic 2 is for newer versions of Python")
+    def test_models_of_pydantic_arrive_as_they_were_or_are_refused(self):
+        site = rq_installed.site(PYDANTIC, "pydantic")
+        shop = types.ModuleType("shop")
+        with mock.patch.dict(sys.modules, shop=shop), mock.patch.object(sys, "path", [*sys.path, site]):
+            exec(SHOP, vars(shop))
+            # The old one cannot read back bytes that it has written as base64.
+            for value in shop.MODELS[:None if sys.version_info >= (3, 10) else -1]:
+                with self.subTest(value=value):
+                    found = values.from_json(json.loads(frames.strict_json(values.to_json({"order": [value]}))))["order"]
+                    self.assertEqual((found, type(found[0])), ([value], type(value)))
+            # As versions before this one wrote it.
+            old = {"$taskvisor": "model", "type": "shop:Line", "value": {"item": 1, "on": "2026-01-02"}}
+            self.assertEqual(values.from_json(old), shop.Line(item=1, on="2026-01-02"))
+            with self.assertRaisesRegex(TypeError, "not JSON: the model shop:Login has a secret"):
+                values.to_json([shop.Login(words=["pw"])])
+            with self.assertRaisesRegex(TypeError, "not JSON: the model shop:File: .*utf-8"):
+                values.to_json([shop.File(body=b"\xff")])
+            with self.assertRaisesRegex(DataMismatch, "'shop:Line' cannot be made here: ValidationError"):
+                values.from_json({**old, "value": {"item": "x"}})
 
     def test_name_of_an_encoder_is_its_own(self):
         for name in ("date", "model", "test.Money"):

@@ -91,7 +91,7 @@ def _convert(value: Any) -> Any:
         fields = {name: getattr(value, name) for name, field in kind.__dataclass_fields__.items() if field.init}
         return {MARK: "dataclass", "type": _path(kind), "value": _convert(fields)}
     if hasattr(kind, "model_dump") and hasattr(kind, "model_validate"):
-        return {MARK: "model", "type": _path(kind), "value": value.model_dump(mode="json")}
+        return {MARK: "model", "type": _path(kind), "value": _dumped(value)}
     return value
 
 
@@ -110,7 +110,7 @@ def _revive(value: dict[str, Any], sequence: Callable[[Any], Any]) -> Any:
         if what == "dataclass" and hasattr(kind, "__dataclass_fields__"):
             return kind(**_from_json(inner, sequence))
         if what == "model" and hasattr(kind, "model_validate"):
-            return kind.model_validate(inner)
+            return kind.model_validate_json(frames.encode(inner), **_NAMES if _knows_names(kind) else {})
         if what == "enum" and _is_enum(kind):
             return _member(kind, inner)
     except DataMismatch:
@@ -121,6 +121,37 @@ def _revive(value: dict[str, Any], sequence: Callable[[Any], Any]) -> Any:
                            f"{error}") from error
     raise DataMismatch(f"a value of type {value.get('type') or what!r} cannot be made here: load the module that has it, or "
                     "register it with taskvisor.encoder")
+
+
+#: How a model is read: by the names of its fields, and with all keys by their aliases, as older versions wrote it.
+_NAMES = {"by_name": True, "by_alias": True}
+
+
+def _knows_names(kind: Any) -> bool:
+    """Whether this pydantic, from 2.11 on, finds fields that have an alias by their names, too."""
+    import inspect
+
+    return "by_name" in inspect.signature(kind.model_validate_json).parameters
+
+
+def _dumped(model: Any) -> Any:
+    """A model as JSON that it can be read from again: without what it computes; a TypeError if something would be lost."""
+    kind = type(model)
+    try:
+        dumped = model.model_dump(mode="json", round_trip=True, by_alias=not _knows_names(kind))
+    except Exception as error:
+        raise TypeError(f"not JSON: the model {_path(kind)}: {type(error).__name__}: {error}") from error
+    if "***" in repr(dumped) and _has_secret(model.model_dump(round_trip=True)):
+        raise TypeError(f"not JSON: the model {_path(kind)} has a secret, of which it writes only stars")
+    return dumped
+
+
+def _has_secret(value: Any) -> bool:
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return any(map(_has_secret, value))
+    return hasattr(value, "get_secret_value")
 
 
 def _member(kind: Any, inner: Any) -> Any:
