@@ -172,6 +172,7 @@ async fn edited(app: &App, job: &str) -> Result<Inputs, Trouble> {
     let found = app.source.job(&job.into()).await?;
     let is_hidden = app.redact.hides_some();
     let data = match &found.payload {
+        // What is not shown whole would be lost when the form is sent.
         Some(Payload::Data(data)) if data.0.len() <= MOST && !is_hidden => {
             std::str::from_utf8(&data.0).unwrap_or_default().to_owned()
         }
@@ -222,8 +223,10 @@ async fn count(app: &App, bulk: &Bulk) -> Result<Markup, Trouble> {
 /// Where to go after that: a place of ours.
 fn back(app: &App, fields: &Fields) -> String {
     let is_ours =
+        // Browsers read `//host` and `/\host` as another host.
         |path: &&str| path.starts_with('/') && !path.starts_with("//") && !path.contains(['\\', '\n', '\r']);
     let below = |path: &&str| path.strip_prefix(&app.base).is_some_and(|rest| rest.starts_with('/'));
+    // Anybody can make a link to a question, with any way back.
     let path = fields.get("back").filter(is_ours).filter(below).map(str::to_owned);
     path.filter(|path| path.is_ascii() && !path.contains(char::is_control)).unwrap_or_else(|| app.link("/"))
 }
@@ -251,8 +254,10 @@ pub async fn carry_out(
             Notice { text: trouble.message + &hint, command, failed: true }
         }
     };
+    // The next page must not show the status from before the order.
     app.live.touch();
     app.sessions.tell(&visit.session, notice);
+    // After 303 the browser asks by GET: to load that page again orders nothing again.
     (StatusCode::SEE_OTHER, [(header::LOCATION, back(&app, &fields))]).into_response()
 }
 
@@ -333,8 +338,10 @@ async fn again(app: &App, job: &str, fields: &Fields, by: &str) -> Result<String
     let missing = |what: &str| Trouble::new(400, format!("{what} is missing"));
     let queue = fields.get("queue").ok_or_else(|| missing("the queue"))?;
     let class =
+        // The form offers no program, but a request need not come from the form.
         fields.get("class").filter(|class| *class != Class::EXEC).ok_or_else(|| missing("the class"))?;
     let data = fields.get("data").unwrap_or("null").trim();
+    // Only checked: as values large numbers would lose digits.
     if let Err(error) = serde_json::from_str::<&serde_json::value::RawValue>(data) {
         return Err(Trouble::new(400, format!("the data is no JSON: {error}")));
     }
@@ -354,6 +361,7 @@ async fn sweep(app: &Arc<App>, bulk: Bulk, by: &str) -> Result<String, Trouble> 
     let (what, verb) = (Order::Bulk(bulk.clone()).title(), Order::Bulk(bulk.clone()).verb());
     let number = app.works.begin(what.clone());
     let (app, by) = (app.clone(), by.to_owned());
+    // A handler ends with the connection of its reader, a task does not.
     let work = tokio::spawn(async move {
         let (mut asked, mut all, mut needed) = (bulk, 0, 0);
         loop {

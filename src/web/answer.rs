@@ -22,6 +22,7 @@ pub async fn answer(app: &App, visit: &Visit, headers: &HeaderMap, page: Result<
             Page { main: html! { (reasons) (page.main) }, ..page }
         }
         Ok(page) => page,
+        // What the reader asked for wrongly has nothing to do with the state of the supervisor.
         Err(trouble) if trouble.code < 500 => excuse(&trouble, &[]),
         Err(trouble) => excuse(&trouble, &reasons(app).await),
     };
@@ -60,6 +61,8 @@ fn excuse(trouble: &Trouble, reasons: &[String]) -> Page {
         (layout::reasons(reasons))
         @if let Some(hint) = &trouble.hint { p.hint { (text::shown(hint)) } }
     };
+    // The errors of a client (4xx) do not go away by themselves.
     let every = (trouble.code >= 500).then_some(2);
+    // Any event may mean that the cause is gone.
     Page { code: trouble.code, every, ..Page::new(title, Place::Other, "*", main) }
 }

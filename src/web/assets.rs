@@ -18,6 +18,7 @@ const FILES: [(&str, &str, &str); 2] = [
 /// The path of a file, with its fingerprint.
 pub fn path(name: &str) -> String {
     let text = FILES.iter().find(|(known, ..)| *known == name).map_or("", |(_, _, text)| text);
+    // Another compiler may give another one: then a browser fetches the file once more.
     let mut hash = DefaultHasher::new();
     text.hash(&mut hash);
     format!("/static/{:016x}/{name}", hash.finish())
@@ -31,7 +32,9 @@ pub async fn file(Path((_, name)): Path<(String, String)>) -> Response {
     let Some(((_, kind, _), packed)) = found else { return StatusCode::NOT_FOUND.into_response() };
     let headers = [
         (header::CONTENT_TYPE, *kind),
+        // Every browser that runs these files takes gzip.
         (header::CONTENT_ENCODING, "gzip"),
+        // The path changes with the content.
         (header::CACHE_CONTROL, "public, max-age=31536000, immutable"),
     ];
     (headers, packed.clone()).into_response()

@@ -15,6 +15,7 @@ pub fn stacked(parts: &[Part<'_>]) -> Markup {
         .collect();
     let mut at = 0.0;
     html! {
+        // Sizes are attributes, as the policy of the page allows no inline style.
         svg.stacked viewBox="0 0 100 4" preserveAspectRatio="none" role="img" aria-label=(said.join(", ")) {
             rect.none x="0" y="0" width="100" height="4" {}
             @for (class, size, _) in parts.iter().filter(|(_, size, _)| *size > 0) {
@@ -28,6 +29,7 @@ pub fn stacked(parts: &[Part<'_>]) -> Markup {
 
 /// A progress bar. `fraction` is 0 to 1; `label` is read out by screen readers.
 pub fn progress(fraction: f64, label: &str) -> Markup {
+    // `clamp` leaves NaN, which SVG refuses.
     let done = if fraction.is_nan() { 0.0 } else { fraction.clamp(0.0, 1.0) * 100.0 };
     html! {
         svg.stacked viewBox="0 0 100 4" preserveAspectRatio="none" role="img" aria-label=(label) {
@@ -95,6 +97,7 @@ impl Graph {
     /// Draws it; `figure` writes its highest value.
     pub fn draw(&self, figure: impl Fn(f64) -> String) -> Markup {
         let most = self.most();
+        // One unit is left free: half the width of a line at the top and at the bottom.
         let scale = if most > 0.0 { (HEIGHT - 1.0) / most } else { 0.0 };
         let columns =
             self.bars.iter().chain(&self.lines).map(|(_, heights)| heights.len()).max().unwrap_or(1);

@@ -69,6 +69,7 @@ pub async fn command(app: &App, name: &str, fields: &Fields) -> Result<String, T
 fn changed(mut recurring: Recurring, fields: &Fields) -> Result<Recurring, String> {
     if let Some(when) = fields.get("when").map(str::trim) {
         recurring.schedule = match (parse_duration(when), recurring.schedule) {
+            // The offset is not in the form: it stays.
             (Ok(interval), Schedule::Every { offset, .. }) => Schedule::Every { interval, offset },
             (Ok(interval), Schedule::Cron { .. }) => Schedule::Every { interval, offset: interval },
             (Err(_), before) => {
@@ -146,6 +147,7 @@ fn line(recurring: &Recurring, hides: bool) -> String {
     job.expires.iter().for_each(|time| add("expires", &format_duration(*time)));
     let (queue, class) = (quoted(job.queue.as_str()), quoted(job.class.as_str()));
     match &job.payload {
+        // The page would show in the command what it hides in the form.
         Payload::Data(_) if hides => line + &format!(" {queue} {class} …"),
         Payload::Data(data) => line + &format!(" {queue} {class} {}", quoted(&data.to_text())),
         Payload::Exec(_) if hides => line + &format!(" -q {queue} -- …"),

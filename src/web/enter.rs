@@ -32,6 +32,7 @@ pub fn page(app: &App, wrong: Option<&str>) -> Markup {
             @if app.sessions.takes_tokens() {
                 form method="post" action=(app.link("/enter")) {
                     label for="token" { "Token" }
+                    // Password managers find the field by these attributes.
                     input #token name="token" type="password" autocomplete="current-password" required autofocus;
                     button.main type="submit" { "Sign in" }
                 }
@@ -46,6 +47,7 @@ pub fn page(app: &App, wrong: Option<&str>) -> Markup {
 /// Opens a session by the key.
 pub async fn by_key(State(app): State<Arc<App>>, headers: HeaderMap, RawQuery(query): RawQuery) -> Response {
     let fields = Fields::read(query.as_deref().unwrap_or_default());
+    // The form for a token is at this path, too.
     let Some(key) = fields.get("key") else { return refused(&app, None) };
     match app.sessions.by_key(key) {
         Ok(Some(session)) => come_in(&app, &headers, &session),
@@ -59,9 +61,11 @@ pub async fn by_key(State(app): State<Arc<App>>, headers: HeaderMap, RawQuery(qu
 
 /// Opens a session by a token.
 pub async fn by_token(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
+    // Strangers may send here: neither a slow nor a long body holds a connection.
     let read = tokio::time::timeout(Duration::from_secs(10), axum::body::to_bytes(body, LONGEST)).await;
     let Ok(Ok(bytes)) = read else { return StatusCode::BAD_REQUEST.into_response() };
     let fields = Fields::read(&String::from_utf8_lossy(&bytes));
+    // A token that is copied from its file ends with a newline.
     match app.sessions.by_token(fields.get("token").unwrap_or_default().trim()) {
         Ok(Some(session)) => come_in(&app, &headers, &session),
         Ok(None) => {
@@ -85,6 +89,7 @@ pub async fn leave(
 
 async fn slowly() {
     static LINE: Mutex<()> = Mutex::const_new(());
+    // Only wrong tokens stand in this line, so guessing keeps nobody out.
     let _turn = LINE.lock().await;
     tokio::time::sleep(SLOW).await;
 }

@@ -16,6 +16,7 @@ use crate::enter;
 use crate::layout;
 
 /// The policy of every page: nothing but our own files, and nothing within the page that could be made to run.
+// `data:` is the empty icon of the page. No style is allowed inline: charts use attributes and classes.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -24,22 +25,28 @@ const FRAGMENT: &str = "tv-fragment";
 
 /// Lets a request through, or answers it.
 pub async fn watch(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+    // Asked here, as the handler takes the request.
     let is_asset = is_file(request.uri().path());
     let mut response = match judge(&app, &mut request) {
         Ok(()) => next.run(request).await,
         Err(response) => *response,
     };
+    // Refusals have these headers, too.
     let headers = response.headers_mut();
     let fixed = [
         ("content-security-policy", POLICY),
         ("x-content-type-options", "nosniff"),
+        // The address may hold the key or a search line, which no other site may see.
         ("referrer-policy", "no-referrer"),
+        // A site that opened this page in a window of its own keeps no handle on that.
         ("cross-origin-opener-policy", "same-origin"),
+        // No other site may load a page as an image or a script, to learn from its time or size.
         ("cross-origin-resource-policy", "same-origin"),
     ];
     for (name, value) in fixed {
         headers.insert(name, HeaderValue::from_static(value));
     }
+    // Pages show data of jobs, which the Back button must not bring back after signing out.
     if !is_asset {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
@@ -53,6 +60,7 @@ fn judge(app: &App, request: &mut Request) -> Result<(), Box<Response>> {
     if !is_ours(name_of(&host), &app.hosts) {
         return Err(refused("this name is not one of the page's: start it with --host NAME"));
     }
+    // OPTIONS is not safe here: the preflight of another site is refused.
     let is_safe = matches!(*request.method(), Method::GET | Method::HEAD);
     if !is_safe && !is_from_here(request.headers(), &host) {
         return Err(refused("another page has sent this: orders come from this page's own forms"));
@@ -62,6 +70,7 @@ fn judge(app: &App, request: &mut Request) -> Result<(), Box<Response>> {
     if leads_away(&path) {
         return Err(Box::new((StatusCode::NOT_FOUND, "there is no such page\n").into_response()));
     }
+    // The page that asks for a token needs its stylesheet.
     if is_file(&path) || matches!(path.as_str(), "/enter" | "/livez") {
         return Ok(());
     }
@@ -72,11 +81,13 @@ fn judge(app: &App, request: &mut Request) -> Result<(), Box<Response>> {
         role,
         url: called(app, request.uri()),
         is_fragment,
+        // The API adds the user of the socket: `uid 0 (web)`.
         by: "web".to_owned(),
         // A fragment is fetched by the script at any time: the notice is for the page that comes next.
         notice: if is_fragment || path == "/live" { None } else { app.sessions.told(&session) },
         session,
     };
+    // Signing out is the one order that a viewer may give.
     if !is_safe && !visit.may_change() && path != "/leave" {
         return Err(refused("this session may look, not change anything"));
     }
@@ -125,6 +136,7 @@ fn called(app: &App, uri: &Uri) -> String {
 /// The host with its port as the browser names it.
 fn host(uri: &Uri, headers: &HeaderMap) -> Option<String> {
     let mut hosts = headers.get_all(header::HOST).iter();
+    // Of two Host headers a proxy may have read the other one (RFC 9112, section 3.2).
     let (Some(host), None) = (hosts.next(), hosts.next()) else { return None };
     let host = host.to_str().ok()?;
     (uri.authority().is_none_or(|authority| authority.as_str() == host)).then(|| host.to_ascii_lowercase())
@@ -132,6 +144,7 @@ fn host(uri: &Uri, headers: &HeaderMap) -> Option<String> {
 
 fn name_of(host: &str) -> &str {
     match host.rfind(']') {
+        // An IPv6 address has colons of its own.
         Some(bracket) => &host[..=bracket],
         None => host.split(':').next().unwrap_or(host),
     }
@@ -150,6 +163,7 @@ fn is_from_here(headers: &HeaderMap, host: &str) -> bool {
     match headers.get("sec-fetch-site") {
         Some(site) => site == "same-origin",
         None => headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok()).is_some_and(|origin| {
+            // The scheme is not compared: behind a proxy with TLS it is https there and http here.
             origin.split_once("://").is_some_and(|(_, named)| named.eq_ignore_ascii_case(host))
         }),
     }

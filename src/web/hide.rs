@@ -24,6 +24,7 @@ impl Redact {
     /// What a job is, in a line: a title has the beginning of the data, or the command.
     pub fn title<'a>(&self, class: &'a str, title: Option<&'a str>) -> &'a str {
         let is_program = class == model::Class::EXEC;
+        // The title of a program is its command, which has no fields: only hiding all hides it.
         title.filter(|_| !self.hides_some() || is_program && !self.all).unwrap_or(class)
     }
 

@@ -123,6 +123,7 @@ impl Writer<'_> {
     fn value(&mut self) {
         self.skip();
         if self.hides() {
+            // A hidden value is read all the same, to find its end.
             let from = self.out.len();
             self.any();
             self.out.truncate(from);
@@ -151,10 +152,12 @@ impl Writer<'_> {
         if !rest.starts_with(['{', '[', '"']) || serde_json::from_str::<&RawValue>(rest).is_err() {
             return false;
         }
+        // The values around it have used a part of the stack already.
         if self.path.starts.len() + model::json_depth(rest.as_bytes()) > LEVELS {
             return true;
         }
         let path = self.path.clone();
+        // The path goes on: `a.token` also means the token in JSON that the string `a` holds.
         let mut within = Writer { rest, out: String::new(), path, names: self.names, level: 0, hidden: 0 };
         within.any();
         within.hidden > 0
@@ -196,6 +199,7 @@ impl Writer<'_> {
         while !self.rest.is_empty() {
             self.line();
             self.skip();
+            // In a path the number of an entry stands for its name.
             let name = if open == '{' { self.name() } else { number.to_string() };
             self.path.push(&name);
             self.value();

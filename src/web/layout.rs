@@ -26,6 +26,7 @@ pub fn page(app: &App, visit: &Visit, page: &Page) -> Markup {
             }
             div.tools {
                 @if visit.role == Role::View { span.role title="This session may look, not change" { "view only" } }
+                // The script shows it: without one there is nothing to follow.
                 button.quiet #live type="button" hidden aria-pressed="true" title="Follow what happens" { "live" }
                 form method="post" action=(app.link("/leave")) { button.quiet type="submit" { "Sign out" } }
             }
@@ -36,6 +37,7 @@ pub fn page(app: &App, visit: &Visit, page: &Page) -> Markup {
 
 /// A document without a session: it asks for one.
 pub fn bare(app: &App, title: &str, main: &Markup) -> Markup {
+    // The script would ask for what only a session gets.
     document(app, title, html! { main.bare #main { (main) } }, false)
 }
 
@@ -48,10 +50,13 @@ fn document(app: &App, title: &str, body: Markup, has_script: bool) -> Markup {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { (model::escaped(title)) " · taskvisor" }
+                // Without one browsers ask for /favicon.ico.
                 link rel="icon" href="data:,";
                 link rel="stylesheet" href=(app.link(&assets::path("app.css")));
+                // A module runs once the document is parsed.
                 @if has_script { script type="module" src=(app.link(&assets::path("app.js"))) {} }
             }
+            // The script learns it here, as the policy allows no inline code.
             body data-base=(app.base) { (body) }
         }
     }
@@ -59,6 +64,7 @@ fn document(app: &App, title: &str, body: Markup, has_script: bool) -> Markup {
 
 fn main(app: &App, visit: &Visit, page: &Page) -> Markup {
     html! {
+        // The focus must be able to follow the link to the content; a part alone has no `title` element.
         main #main tabindex="-1" data-topics=(page.topics) data-every=[page.every] data-title={ (model::escaped(&page.title)) " · taskvisor" } {
             @if let Some(notice) = &visit.notice {
                 div.notice.failed[notice.failed] role="status" {

@@ -71,6 +71,7 @@ impl Web {
     /// The page that will serve at this port.
     pub fn new(settings: Settings, source: Source, words: Box<dyn Words>) -> io::Result<Web> {
         let listener = {
+            // tokio takes over a socket of the standard library only in this mode.
             settings.listener.set_nonblocking(true)?;
             TcpListener::from_std(settings.listener)?
         };
@@ -78,6 +79,7 @@ impl Web {
         let sessions = session::Sessions::new(settings.read_only);
         let base = settings.path;
         let mut url = format!("http://{address}{base}/");
+        // With tokens a printed key would be one more secret to keep.
         if settings.tokens.is_empty() {
             url += &format!("enter?key={}", sessions.make_key()?);
         }
@@ -90,6 +92,7 @@ impl Web {
             words,
             redact: settings.redact,
             base,
+            // A page without a script cannot know the zone of its reader.
             zone: jiff::tz::TimeZone::system(),
             follows: Arc::new(tokio::sync::Semaphore::new(app::FOLLOWS)),
             // Cookies do not know ports: two pages on one host keep apart by the name.
@@ -101,6 +104,7 @@ impl Web {
 
     /// Serves readers for ever.
     pub async fn serve(self) {
+        // A session in a browser must not lead to commands on the host.
         let door = api::Port { listener: self.listener, programs: false };
         api::serve(door, router::router(self.app), api::Limits::default(), |_| ()).await;
     }

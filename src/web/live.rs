@@ -45,6 +45,7 @@ struct State {
 impl Default for Live {
     fn default() -> Self {
         let state = State { is_subscribed: false, changed: Instant::now(), latest: VecDeque::new() };
+        // A page that falls further behind looks at everything, so little need be kept.
         Live { out: broadcast::Sender::new(16), state: Arc::new(Mutex::new(state)) }
     }
 }
@@ -84,6 +85,7 @@ impl Live {
 
     /// Messages from now on. The first page that listens subscribes to the supervisor.
     pub fn listen(&self, client: Option<&Client>) -> broadcast::Receiver<Arc<str>> {
+        // Before the lock: under it `follow` counts the receivers before it ends.
         let receiver = self.out.subscribe();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if !state.is_subscribed {
@@ -112,6 +114,7 @@ impl Live {
 
     /// Passes events on until they end, or until nobody listens.
     async fn pass_on(&self, client: &Client) {
+        // A supervisor that starts again is tried once a second.
         let Ok(mut lines) = client.events(&Interest::default()).await else {
             sleep(Duration::from_secs(1)).await;
             self.say("down");
@@ -121,6 +124,7 @@ impl Live {
         self.say("*");
         let mut topics = BTreeSet::new();
         loop {
+            // `next` loses nothing when it is dropped: what came of a line is kept in `lines`.
             let news = match timeout(LINGER, lines.next()).await {
                 Ok(Ok(news)) if !news.is_empty() => news,
                 Ok(_) => return self.say("down"),
@@ -154,6 +158,7 @@ impl Live {
             topics.retain(|topic| !topic.starts_with("job:"));
             topics.insert("job:*".into());
         }
+        // They are encoded, so that no name holds the blank between two words.
         let words: Vec<String> = std::mem::take(topics).into_iter().collect();
         self.say(&words.join(" "));
     }
@@ -178,6 +183,7 @@ fn add(topics: &mut BTreeSet<String>, news: &PublishedEvent) {
         [What::Started, What::Ready, What::Asked, What::Killed, What::Exited, What::Scaled, What::Recycled];
     if of_workers.contains(&news.what) {
         topics.insert("workers".into());
+    // Of lost events it is not known what they changed.
     } else if news.what == What::Lost {
         topics.insert("*".into());
     } else if news.job.is_none() {

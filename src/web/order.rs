@@ -207,9 +207,11 @@ impl Order {
             Order::Of { thing, deed, name } => {
                 let noun = match thing {
                     Thing::Queue => "queue ",
+                    // Pools have no noun of their own: `taskvisor scale app +2`.
                     Thing::Pool => "",
                     Thing::Recurring => "recur ",
                 };
+                // The verb of `Run now` is `run`.
                 let verb = deed.word().split(' ').next().unwrap_or_default().to_lowercase();
                 let (mut before, mut behind) = (String::new(), String::new());
                 match (thing, deed) {

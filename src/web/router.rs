@@ -35,14 +35,19 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/events", get(listed))
         .route("/config", get(listed))
         .route("/doctor", get(listed))
+        // axum prefers literal segments, so this hides no route that is more exact.
         .route("/{kind}/{name}", get(named))
+        // GET only asks; the POST of the form on that page carries the order out.
         .route("/act", get(acts::ask).post(acts::carry_out))
         .route("/live", get(stream::live))
         .route("/enter", get(enter::by_key).post(enter::by_token))
+        // By POST alone, so that a link or an image of another site signs nobody out.
         .route("/leave", post(enter::leave))
+        // For probes, which have no session.
         .route("/livez", get(|| async { "ok\n" }))
         .route("/static/{print}/{name}", get(assets::file))
         .fallback(nowhere)
+        // A layer covers what was added before it: strangers do not learn which paths exist, either.
         .layer(middleware::from_fn_with_state(app.clone(), gate::watch))
         .with_state(app.clone());
     // The layer runs before the routes are looked at, so that they do not know the path.
@@ -54,6 +59,7 @@ async fn below(State(app): Shared, mut request: Request, next: Next) -> Response
     if !app.base.is_empty() {
         let whole = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
         let rest =
+            // `/jobsx` is not below `/jobs`.
             whole.strip_prefix(&app.base).filter(|rest| rest.is_empty() || rest.starts_with(['/', '?']));
         let Some(rest) = rest else {
             let why = format!(

@@ -42,6 +42,7 @@ impl Search {
         loose: &mut Vec<String>,
     ) -> Result<(), String> {
         let filter = &mut self.filter;
+        // Other words have colons, too: `12:30`, `a::B`.
         let Some((name, value)) = word.split_once(':').filter(|(name, _)| NAMES.contains(name)) else {
             // A title has the beginning of the data, and an error what a program said.
             loose.push(if redact.hides_some() { self::word("named", word) } else { format!("\"{word}\"") });

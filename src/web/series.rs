@@ -70,6 +70,7 @@ impl Column {
         self.begun += more.begun;
         self.complete += more.complete;
         self.failed += more.failed;
+        // Percentiles and queue lengths do not add up: the highest stands for all.
         self.waiting = self.waiting.max(more.waiting);
         self.busy = self.busy.max(more.busy);
         for (own, more) in self.wait.iter_mut().chain(&mut self.run).zip(more.wait.iter().chain(&more.run)) {
@@ -108,6 +109,7 @@ impl Columns {
     /// Those of the first series of an answer. Columns before the supervisor's start are empty.
     pub fn of(answer: &TimeSeries, span: Span) -> Columns {
         let (width, step) = (span.width().as_millis() as i64, answer.step.as_millis().max(1) as i64);
+        // Columns begin at multiples of their width: else all bars would change with each look.
         let last = answer.now.0.div_euclid(width);
         let from = (last + 1 - span.columns() as i64) * width;
         let mut all = vec![Column::default(); span.columns()];
@@ -115,6 +117,7 @@ impl Columns {
         for step_number in 0..one.map_or(0, |one| one.put.len()) {
             let at = answer.from.0 + step_number as i64 * step;
             let place = usize::try_from((at - from).div_euclid(width)).ok();
+            // The answer may begin before the first column.
             if let (Some(column), Some(one)) = (place.and_then(|place| all.get_mut(place)), one) {
                 column.add(&Column::of(one, step_number));
             }

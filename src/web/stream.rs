@@ -27,6 +27,7 @@ pub async fn live(
     Extension(doing): Extension<Arc<Activity>>,
     Extension(visit): Extension<Visit>,
 ) -> Response {
+    // It takes a place for waits: while its page is open it would hold one for ordinary requests.
     if doing.waits().is_err() {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
@@ -52,6 +53,7 @@ pub async fn live(
 
 /// Sends a piece; false if the reader has gone, or its session has ended.
 async fn told(app: &App, visit: &Visit, out: &mpsc::Sender<String>, piece: String) -> bool {
+    // An open stream must not keep its session from ending by disuse: `role` would.
     app.sessions.lives(&visit.session) && out.send(piece).await.is_ok()
 }
 
@@ -72,6 +74,7 @@ pub async fn output(
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
     let fields = Fields::read(query.as_deref().unwrap_or_default());
+    // A browser that connects again by itself says how far it came.
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let from = last.or(fields.get("from")).and_then(|from| from.parse().ok()).unwrap_or(0);
     let query = OutputQuery { from, follow: true, ..OutputQuery::default() };
@@ -109,6 +112,7 @@ async fn pass_on(app: &App, visit: &Visit, mut lines: Lines<OutputLine>, out: &m
                 () = out.closed() => return,
             }
         };
+        // The browser connects again, from the last id that it has.
         let Ok(parts) = parts else { return };
         if parts.is_empty() {
             return;
@@ -117,8 +121,10 @@ async fn pass_on(app: &App, visit: &Visit, mut lines: Lines<OutputLine>, out: &m
             let piece = match part {
                 OutputLine::Part(part) => {
                     let next = part.from + part.text.0.len() as u64;
+                    // The id is the place behind this part, from where a reader goes on.
                     format!("id: {next}\n{}", message("output", &ansi.html(&part.text.0)))
                 }
+                // Browsers pass on no event without data.
                 OutputLine::End(_) => message("end", "."),
             };
             if !told(app, visit, out, piece).await {
@@ -131,6 +137,7 @@ async fn pass_on(app: &App, visit: &Visit, mut lines: Lines<OutputLine>, out: &m
 /// A message of several lines.
 fn message(kind: &str, text: &str) -> String {
     let mut out = format!("event: {kind}\n");
+    // A carriage return would end a line of the stream as well: `Ansi` leaves none.
     for line in text.split('\n') {
         out += "data: ";
         out += line;

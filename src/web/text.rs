@@ -40,6 +40,7 @@ pub fn lines(text: &str) -> Markup {
 /// Adds one letter; `keeps_lines` says whether line ends and tabs keep their meaning.
 pub fn add(out: &mut String, letter: char, keeps_lines: bool) {
     match letter {
+        // Five letters are all that HTML needs in text and in quoted attributes.
         '<' => out.push_str("&lt;"),
         '>' => out.push_str("&gt;"),
         '&' => out.push_str("&amp;"),
@@ -53,12 +54,14 @@ pub fn add(out: &mut String, letter: char, keeps_lines: bool) {
 
 /// Letters that take no room: two names could look alike.
 fn is_unseen(letter: char) -> bool {
+    // The last of these are tags, in which a whole hidden text can stand.
     matches!(letter, '\u{ad}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 fn mark(out: &mut String, letter: char) {
     let code = letter as u32;
     let picture = match code {
+        // Unicode has a picture for each control character.
         0..0x20 => char::from_u32(0x2400 + code).map(String::from),
         0x7f => Some("\u{2421}".into()),
         _ => None,
@@ -69,9 +72,11 @@ fn mark(out: &mut String, letter: char) {
 
 /// A word as a shell reads it back.
 pub fn quoted(word: &str) -> String {
+    // Which other letters are special differs from shell to shell.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => word.to_owned(),
+        // Within single quotes a shell knows nothing special but their end.
         false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }

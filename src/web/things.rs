@@ -48,6 +48,7 @@ async fn recurring(app: &App, deed: Deed, name: &str, by: &str) -> Result<String
         }
         Deed::Pause => app.source.ask(PauseRecurring { name }, by).await?,
         Deed::Remove => app.source.ask(RemoveRecurring { name }, by).await?,
+        // Of these `DEEDS` gives a recurring job only the first.
         Deed::Resume | Deed::Recycle | Deed::Scale | Deed::Edit => {
             app.source.ask(ResumeRecurring { name }, by).await?
         }

@@ -37,6 +37,7 @@ impl From<api::Error> for Trouble {
     fn from(error: api::Error) -> Trouble {
         let mut message = error.to_string();
         let mut cause = error.source();
+        // The innermost cause says most: `connection refused`.
         while let Some(why) = cause {
             message += &format!(": {why}");
             cause = why.source();
@@ -70,6 +71,7 @@ impl From<broker::Error> for Trouble {
             (true, _) => 404,
             (_, true) => 409,
             _ if matches!(error, broker::Error::Unsupported { .. }) => 501,
+            // To its reader the page is a gateway to the broker (RFC 9110, section 15.6.3).
             _ => 502,
         };
         Trouble::new(code, error.to_string())

@@ -40,6 +40,7 @@ impl Works {
         let number = inner.0;
         inner.1.push(Work { number, what, done: 0, end: None, at: Instant::now() });
         if inner.1.len() > KEPT
+            // One under way stays, even where there are more than the limit.
             && let Some(ended) = inner.1.iter().position(|work| work.end.is_some())
         {
             inner.1.remove(ended);

@@ -14,6 +14,7 @@ use crate::{say, shape, text};
 /// Draws the page of events.
 pub async fn page(app: &App) -> Result<Page, Trouble> {
     let client = app.source.client()?;
+    // A browser without scripts holds no stream open: its next look would find no events.
     app.live.linger(client);
     let events = app.live.latest();
     let main = html! {
@@ -45,6 +46,7 @@ fn row(app: &App, news: &PublishedEvent) -> Markup {
             }
             td { @if let Some(queue) = &news.queue { a.plain href={ (app.link("/queue/")) (encoded(queue.as_str())) } { (text::short(queue.as_str())) } } }
             td { @if let Some(by) = &news.by { (text::short(by)) } }
+            // Of a job it may be what its program has said.
             td.what { @if let Some(why) = &news.why { (text::short(if news.job.is_some() { app.redact.said(why) } else { why.as_str() })) } @if let Some(count) = news.count { " " (say::count(count)) } }
         }
     }

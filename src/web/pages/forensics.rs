@@ -58,6 +58,7 @@ pub fn snapshot(seen: &Snapshot) -> Markup {
 fn caught(process: &Caught) -> Markup {
     html! {
         tr {
+            // The stylesheet has eight levels.
             td class={ "what deep-" (process.depth.min(8)) } {
                 span.title { (text::short(&process.name)) " " span.dim { (process.pid) } }
                 @if let Some(files) = process.files { span.why { (say::counted(files, "open file", "open files")) } }
@@ -81,6 +82,7 @@ pub fn tree(process: &Process) -> Markup {
             table.tree {
                 thead { tr { th { "Process" } th { "State" } th.num { "Memory" } th.num { "CPU" } } }
                 tbody {
+                    // A job that forks without end would fill the page.
                     @for (depth, process) in rows.iter().take(SHOWN) {
                         tr data-key=(process.pid) {
                             td class={ "deep-" (depth.min(&8)) } { (text::short(&process.name)) " " span.dim { (process.pid) } }

@@ -70,6 +70,7 @@ pub async fn page(app: &App, visit: &Visit, fields: &Fields) -> Result<Page, Tro
     };
     Ok(Page {
         every: Some(10),
+        // What happens changes the newest jobs, not the older pages.
         ..Page::new("Jobs", Place::Jobs, if after.is_some() { "" } else { "jobs" }, main)
     })
 }
@@ -122,6 +123,7 @@ fn orders(app: &App, visit: &Visit, states: &[JobState]) -> Markup {
     let some_live = states.iter().any(|state| !state.has_ended());
     html! {
         @if visit.may_change() {
+            // By GET it leads to the question; only the form there orders.
             form.chosen #chosen method="get" action=(app.link("/act")) {
                 input type="hidden" name="back" value=(visit.url);
                 span.dim { "With the checked jobs:" }

@@ -53,6 +53,7 @@ async fn walk(
     until: Instant,
     next: impl Fn(&JobRecord) -> Vec<JobId>,
 ) -> (Vec<Node>, bool) {
+    // A stack gives back the last first.
     let ids = |level: usize, ids: Vec<JobId>| ids.into_iter().rev().map(move |id| (level, id));
     let mut stack: Vec<(usize, JobId)> = ids(0, next(job)).collect();
     let (mut nodes, mut seen, mut has_more) = (Vec::new(), HashSet::new(), false);
@@ -66,6 +67,7 @@ async fn walk(
         let is_down = job.as_ref().is_err_and(|trouble| trouble.code >= 500);
         let below = job.as_ref().ok().map(&next).filter(|_| !is_above).unwrap_or_default();
         nodes.push(Node { level, job, id, is_above });
+        // A job that is gone is shown as gone; without an answer each of the others would wait as long.
         if is_down {
             return (nodes, !stack.is_empty());
         }

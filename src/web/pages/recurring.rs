@@ -147,6 +147,7 @@ fn in_words(line: &str) -> Option<String> {
         },
         ("*", "*", "*") => Some(format!("daily at {}", at()?)),
         ("*", "*", "1-5" | "mon-fri") => Some(format!("on weekdays at {}", at()?)),
+        // With both a day and a weekday crontab means either, which has no short words.
         ("*", "*", _) => Some(format!("every {} at {}", DAYS.get(number(weekday)?)?, at()?)),
         (_, "*", "*") => Some(format!("on day {} of each month at {}", number(day)?, at()?)),
         _ => None,

@@ -50,6 +50,7 @@ fn row(app: &App, job: &JobRecord, now: Millis, form: Option<&str>) -> Markup {
     html! {
         tr data-key=(id) {
             @if let Some(form) = form {
+                // The form stands below the table: its boxes belong to it by name.
                 td.box { label.pick { input type="checkbox" name="job" value=(id) form=(form); span.hidden { "Choose " (id) } } }
             }
             td { (shape::job(job.state)) }
@@ -93,6 +94,7 @@ pub fn ran(job: &JobRecord, now: Millis) -> Option<std::time::Duration> {
 pub fn headline(message: &str) -> &str {
     let is_traceback = message.trim_start().starts_with("Traceback (most recent call last)");
     let mut lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
+    // Python prints the exception itself last.
     if is_traceback { lines.next_back() } else { lines.next() }.unwrap_or_default()
 }
 

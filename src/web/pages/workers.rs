@@ -121,6 +121,7 @@ pub async fn pool(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble>
         @for (pool, _) in &why.pools { @if visit.may_change() { (orders(app, visit, pool)) } }
         (because(&app.words.why_pool(&why)))
         (decisions(app, &why))
+        // Its buttons stand above already.
         @for (pool, _) in &why.pools { (one(app, &Visit { role: crate::session::Role::View, ..visit.clone() }, pool)) }
         (command(&format!("taskvisor why pool {}", text::names([name]))))
     };
