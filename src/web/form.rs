@@ -35,7 +35,9 @@ fn plain(text: &str) -> String {
     let (bytes, mut at) = (text.as_bytes(), 0);
     let mut out = Vec::with_capacity(bytes.len());
     while let Some(byte) = bytes.get(at) {
-        let digits = bytes.get(at + 1..at + 3).and_then(|two| std::str::from_utf8(two).ok());
+        // A percent sign without two digits stands for itself (URL standard).
+        let two = bytes.get(at + 1..at + 3).filter(|two| two.iter().all(u8::is_ascii_hexdigit));
+        let digits = two.and_then(|two| std::str::from_utf8(two).ok());
         match (byte, digits.and_then(|two| u8::from_str_radix(two, 16).ok())) {
             (b'%', Some(byte)) => {
                 out.push(byte);
@@ -55,8 +57,11 @@ mod tests {
 
     #[test]
     fn fields_are_decoded_once() {
-        let fields = Fields::read("a=1+2%2B3&b=%25zz%c3%a9&a=&a=x&c");
-        assert_eq!((fields.get("a"), fields.get("b"), fields.get("c")), (Some("1 2+3"), Some("%zzé"), None));
+        let fields = Fields::read("a=1+2%2B3&b=%25zz%c3%a9%+f&a=&a=x&c");
+        assert_eq!(
+            (fields.get("a"), fields.get("b"), fields.get("c")),
+            (Some("1 2+3"), Some("%zzé% f"), None)
+        );
         assert_eq!(fields.all("a").collect::<Vec<_>>(), ["1 2+3", "x"]);
     }
 }

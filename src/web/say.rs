@@ -36,6 +36,12 @@ pub fn age(duration: Duration) -> String {
     }
 }
 
+/// A duration of this number of seconds: none for NaN and below 0, at most 1e9, which are 31 years.
+pub fn seconds(seconds: f64) -> Duration {
+    // The conversion panics for NaN, which `clamp` leaves, and for what is too long: a broker may give any number.
+    if seconds.is_nan() { Duration::ZERO } else { Duration::from_secs_f64(seconds.clamp(0.0, 1e9)) }
+}
+
 /// From one moment to another; nothing if it is not later.
 pub fn between(from: Millis, to: Millis) -> Duration {
     Duration::from_millis(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0))
@@ -45,6 +51,7 @@ pub fn between(from: Millis, to: Millis) -> Duration {
 pub fn size(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["B", "K", "M", "G"] {
+        // At 1000 and not at 1024, where it would have four digits.
         if value < 1000.0 {
             return match unit == "B" || value >= 100.0 {
                 true => format!("{value:.0}{unit}"),
@@ -60,6 +67,7 @@ pub fn size(bytes: u64) -> String {
 pub fn moment(at: Millis, zone: &TimeZone) -> String {
     match jiff::Timestamp::from_millisecond(at.0) {
         Ok(at) => at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
+        // jiff knows the years from -9999 to 9999.
         Err(_) => format!("{} ms", at.0),
     }
 }
@@ -98,6 +106,8 @@ mod tests {
             (age(Duration::from_millis(1250)), age(Duration::from_secs(90_000))),
             ("1.2s".into(), "1d1h".into())
         );
+        assert_eq!([f64::NAN, -1.0, 1.5].map(seconds), [0, 0, 1500].map(Duration::from_millis));
+        assert!(!age(seconds(f64::INFINITY)).is_empty());
         assert_eq!((counted(1, "job", "jobs"), counted(2, "job", "jobs")), ("1 job".into(), "2 jobs".into()));
     }
 }

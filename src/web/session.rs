@@ -69,6 +69,7 @@ impl Sessions {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
+        // The panic of one request must not lock out all others.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -83,6 +84,7 @@ impl Sessions {
     pub fn set_tokens(&self, tokens: Vec<Token>) {
         let mut inner = self.inner();
         inner.tokens = tokens;
+        // Who came in by a token that was taken away must not stay in.
         inner.open.clear();
     }
 
@@ -149,6 +151,7 @@ impl Sessions {
 
 impl Inner {
     fn open(&mut self, role: Role) -> io::Result<String> {
+        // No timer drops the sessions that have ended.
         self.open.retain(|_, session| session.seen.elapsed() <= IDLE);
         if self.open.len() >= MOST
             && let Some(oldest) =
@@ -165,13 +168,15 @@ impl Inner {
 /// 256 bits that nobody can guess, as text.
 fn secret() -> io::Result<String> {
     let mut bytes = [0; 32];
+    // There is no other source to fall back on: secrets of a weaker one could be guessed.
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(BASE64_URL_SAFE_NO_PAD.encode(bytes))
 }
 
 /// Compares without telling by the time where two texts differ.
 fn same(known: &str, shown: &str) -> bool {
-    let differ = known.bytes().zip(shown.bytes()).fold(0, |sum, (a, b)| sum | (a ^ b));
+    // Without `black_box` the compiler may end the loop at the first difference.
+    let differ = known.bytes().zip(shown.bytes()).fold(0, |sum, (a, b)| std::hint::black_box(sum | (a ^ b)));
     known.len() == shown.len() && differ == 0
 }
 

@@ -1,7 +1,6 @@
 //! Batches: jobs that were put under one name, as one.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use maud::{Markup, html};
 
@@ -26,6 +25,7 @@ const TAG: &str = "batch:";
 /// Draws the list of batches.
 pub async fn page(app: &App) -> Result<Page, Trouble> {
     let now = app.now();
+    // A batch is only a tag: no broker lists batches.
     let jobs = app.source.look(Filter { limit: SEARCHED, ..Filter::default() }).await?;
     let (mut names, mut counts) = (Vec::new(), HashMap::<&str, JobCounts>::new());
     for job in &jobs {
@@ -100,10 +100,11 @@ pub async fn one(app: &App, name: &str) -> Result<Page, Trouble> {
     let now = app.now();
     let counts = app.source.count(&of(name, JobCounts::MOST)).await?;
     if counts.count() == 0 {
+        // A batch without jobs cannot be told from one that never was.
         return Err(Trouble::new(404, format!("no job is in a batch '{name}'")).hint("taskvisor batch list"));
     }
     let (all, ended, rate) = (counts.count(), counts.ended(), counts.rate(now));
-    let left = (rate > 0.0).then(|| Duration::from_secs_f64((all - ended) as f64 / rate));
+    let left = (rate > 0.0).then(|| say::seconds((all - ended) as f64 / rate));
     let main = html! {
         h1 { "Batch " (text::short(name)) }
         p.lead { strong data-ended=(ended) { (say::count(ended)) } " of " strong data-count=(all) { (say::count(all)) @if counts.more { "+" } } " jobs have ended" @if ended < all { @if let Some(left) = left { ", the rest in about " (say::age(say::whole(left))) } } }

@@ -16,6 +16,7 @@ const ROWS: usize = 12;
 
 /// The charts of all jobs, or of those of a queue. Where there are no series there are no charts.
 pub async fn section(app: &App, visit: &Visit, of: SeriesQuery) -> Markup {
+    // In the URL, so that the span stays when the page is fetched again or shared.
     let span = Span::of(&visit.url);
     let asked = SeriesQuery { step: span.step(), ..of };
     let Ok(answer) = app.source.series(&asked).await else { return html! {} };
@@ -101,7 +102,7 @@ fn times(columns: &Columns) -> Markup {
 }
 
 fn seconds(seconds: f64) -> String {
-    say::age(std::time::Duration::from_secs_f64(seconds.clamp(0.0, 1e9)))
+    say::age(say::seconds(seconds))
 }
 
 fn table(app: &App, columns: &Columns) -> Markup {
@@ -116,6 +117,7 @@ fn table(app: &App, columns: &Columns) -> Markup {
                     th.num { "Waited half" } th.num { "Waited 95 %" } th.num { "Ran half" } th.num { "Ran 95 %" }
                 } }
                 tbody {
+                    // The newest first, as in all lists of the page.
                     @for (number, row) in rows.all.iter().enumerate().rev() {
                         tr data-key=(rows.begin(number).0) {
                             th scope="row" { (say::moment(rows.begin(number), &app.zone)) }

@@ -24,6 +24,7 @@ pub async fn page(app: &App, visit: &Visit) -> Result<Page, Trouble> {
     let now = app.now();
     let status = app.source.status(app.live.changed()).await?;
     let counted = match &status {
+        // A status has the counts already.
         Some(_) => None,
         None => Some(app.source.queues().await?),
     };
@@ -98,9 +99,7 @@ fn tiles(app: &App, queues: &Counts, status: Option<&Status>, now: Millis) -> Ma
         sum += queue.today;
         sum
     });
-    let mean = |sum: model::Sum| {
-        (sum.count > 0).then(|| std::time::Duration::from_secs_f64((sum.seconds / sum.count as f64).max(0.0)))
-    };
+    let mean = |sum: model::Sum| (sum.count > 0).then(|| say::seconds(sum.seconds / sum.count as f64));
     let slots = status.map(|status| status.pools.iter().flat_map(|pool| &pool.slots).count());
     html! {
         div.tiles {
@@ -187,6 +186,7 @@ fn pools(pools: &[PoolStatus]) -> Markup {
 fn slots(slots: &[SlotStatus]) -> Markup {
     let mut states: BTreeMap<_, (&str, u64)> = BTreeMap::new();
     for slot in slots {
+        // By number, so that the parts keep their order while they change.
         states.entry(slot.state as u8).or_insert((slot.state.as_str(), 0)).1 += 1;
     }
     let parts: Vec<(&str, u64, &str)> = states.values().map(|(name, count)| (*name, *count, *name)).collect();

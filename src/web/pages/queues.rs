@@ -1,7 +1,5 @@
 //! Queues: all of them, and one with its day.
 
-use std::time::Duration;
-
 use maud::{Markup, html};
 
 use model::verb::{Stats, Times};
@@ -85,6 +83,7 @@ const STEPS: [(u32, &str); 11] = [
 fn times(title: &str, id: &str, times: &Times) -> Markup {
     let mut counts = [0_u64; STEPS.len()];
     for (seconds, count) in &times.histogram {
+        // The buckets of the statistics are finer than the bars.
         let step = STEPS.iter().rposition(|(from, _)| from <= seconds).unwrap_or(0);
         counts[step] += count;
     }
@@ -93,7 +92,7 @@ fn times(title: &str, id: &str, times: &Times) -> Markup {
         (counts.iter().position(|count| *count > 0), counts.iter().rposition(|count| *count > 0));
     html! {
         section aria-labelledby=(id) {
-            h2 id=(id) { (title) " " span.dim { (say::count(times.count)) @if times.count > 0 { ", " (say::age(Duration::from_secs_f64(times.mean.max(0.0)))) " on average" } } }
+            h2 id=(id) { (title) " " span.dim { (say::count(times.count)) @if times.count > 0 { ", " (say::age(say::seconds(times.mean))) " on average" } } }
             @if let (Some(first), Some(last)) = (first, last) {
                 table.bars { tbody {
                     @for (number, (_, name)) in STEPS.iter().enumerate().take(last + 1).skip(first) {

@@ -5,6 +5,7 @@ const base = document.body.dataset.base;
 const button = document.getElementById("live");
 const main = () => document.getElementById("main");
 
+// All tabs and later visits keep the choice.
 let live = localStorage.getItem("tv-live") !== "off";
 let running = null; // the fetch under way
 let again = false; // something has changed meanwhile
@@ -55,6 +56,7 @@ function children(old, now) {
   let place = old.firstChild;
   for (const wanted of [...now.childNodes]) {
     const key = keyOf(wanted);
+    // A row that has moved keeps its element, and with it focus and a checked box.
     let found = key ? keyed.get(key) : null;
     if (found && !fits(found, wanted)) found = null;
     if (!found && !key && place && fits(place, wanted)) found = place;
@@ -62,6 +64,7 @@ function children(old, now) {
       old.insertBefore(wanted, place);
       continue;
     }
+    // Where two have one key, the second is taken for new.
     keyed.delete(key);
     if (found === place) place = place.nextSibling;
     else old.insertBefore(found, place);
@@ -85,13 +88,16 @@ async function refresh() {
   clearTimeout(timer);
   const begun = performance.now();
   running = new AbortController();
+  // Twice as long as the server waits before it says that there is no answer.
   const limit = setTimeout(() => running.abort(), 10000);
   try {
     const answer = await fetch(location.href, {
       headers: { "tv-fragment": "1", "if-none-match": known },
       signal: running.signal,
+      // A redirect leads to another page, which must not be put into this one.
       redirect: "error",
     });
+    // The session has ended: the page that asks for a token comes instead.
     if (answer.status === 401) {
       location.reload();
       return;
@@ -107,6 +113,7 @@ async function refresh() {
     clearTimeout(limit);
     running = null;
     // A server that takes long is asked less often.
+    // At most a sixth of the time goes to fetching.
     rest = Math.min(5000, Math.max(250, (performance.now() - begun) * 5));
     if (again) {
       again = false;
@@ -123,6 +130,7 @@ function isBusy() {
 }
 
 function take(html) {
+  // A parsed document runs no script.
   const parsed = new DOMParser().parseFromString(html, "text/html").getElementById("main");
   if (!parsed) return;
   // A notice stays until the reader goes on.
@@ -164,6 +172,7 @@ let release = null;
 
 function listen() {
   if (source || release || !live || document.hidden) return;
+  // To wait for the lock is to listen, too: each tab asks for it once.
   release = () => {};
   const options = { mode: "exclusive", signal: undefined };
   const held = () =>
@@ -178,6 +187,7 @@ function listen() {
         changed(data);
         channel.postMessage(data);
       });
+      // What changed while there was no connection was told to nobody.
       source.onopen = () => refresh();
       source.onerror = () => {
         down(true);
@@ -210,6 +220,7 @@ function follow() {
   }
   if (follower || !place || !live || document.hidden) return;
   const output = place.querySelector("pre");
+  // After a pause it goes on behind what is shown.
   const stream = new EventSource(place.dataset.next ? `${place.dataset.next}` : place.dataset.follow);
   follower = { place, source: stream };
   place.scrollTop = place.scrollHeight;
@@ -268,7 +279,7 @@ window.addEventListener("pageshow", (event) => {
   if (event.persisted) wake();
 });
 
-// Keys: / goes to the search, ? would hide nothing: all else is links and buttons.
+// The key / goes to the search. There are no others: all else is a link or a button, which Tab reaches.
 document.addEventListener("keydown", (event) => {
   const inField = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.nodeName);
   if (event.key === "/" && !inField && !event.ctrlKey && !event.metaKey && !event.altKey) {
