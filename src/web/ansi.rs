@@ -23,6 +23,10 @@ pub struct Ansi {
 
 /// Limit of an escape sequence, in bytes: the end of a longer one is not waited for.
 const LONGEST: usize = 64;
+/// The same of one that holds a title or a link.
+const TITLE: usize = 2048;
+/// The control character that rings the bell, and ends a title.
+const BEL: u8 = 7;
 
 impl Ansi {
     /// The next piece of output, as HTML.
@@ -31,6 +35,7 @@ impl Ansi {
         bytes.extend_from_slice(piece);
         let mut out = String::with_capacity(bytes.len() + 32);
         let mut rest = bytes.as_slice();
+        // Each piece is HTML by itself: the browser parses one after the other.
         self.open(&mut out);
         while let Some(at) = rest.iter().position(|byte| *byte == 0x1b) {
             self.text(&mut out, &rest[..at]);
@@ -82,6 +87,7 @@ impl Ansi {
         };
         let before = self.pen;
         let text = String::from_utf8_lossy(numbers);
+        // An empty number is 0. A colour may have its numbers parted by colons (ITU T.416).
         let mut numbers = text.split([';', ':']).map(|number| number.parse().unwrap_or(0_u16));
         while let Some(number) = numbers.next() {
             self.set(number, &mut numbers);
@@ -111,6 +117,7 @@ impl Ansi {
             40..=47 => pen.back = u8::try_from(number - 40).ok(),
             48 => pen.back = one_of_many(more),
             49 => pen.back = None,
+            // The bright colours are 8 to 15.
             90..=97 => pen.fore = u8::try_from(number - 82).ok(),
             100..=107 => pen.back = u8::try_from(number - 92).ok(),
             _ => {}
@@ -141,10 +148,12 @@ impl Ansi {
 /// The nearest of the sixteen colours: a page with a strict policy has no others.
 fn one_of_many(more: &mut impl Iterator<Item = u16>) -> Option<u8> {
     let level = |value: u16| u8::try_from(value.min(255)).unwrap_or(255);
+    // 5: one of 256 by its number; 2: red, green and blue.
     match more.next()? {
         5 => {
             let number = level(more.next()?);
             match number {
+                // The greys follow the cube of 6 by 6 by 6 colours; steps and levels are those of xterm.
                 0..16 => Some(number),
                 232.. => nearest([8 + (number - 232) * 10; 3]),
                 _ => {
@@ -179,24 +188,29 @@ enum Sequence {
     None,
 }
 
+/// Whether the title or link before these bytes ends with them.
+fn ends_title(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&BEL) || bytes.starts_with(b"\x1b\\")
+}
+
 /// The length of the sequence at the beginning of these bytes.
 fn sequence(bytes: &[u8]) -> Sequence {
     let begun = if bytes.len() < LONGEST { Sequence::Begun } else { Sequence::None };
     match bytes.get(1) {
         None => begun,
+        // A byte of this range ends it (ECMA-48, final byte).
         Some(b'[') => match bytes.iter().skip(2).take(LONGEST).position(|byte| (0x40..0x7f).contains(byte)) {
             Some(end) => Sequence::Whole(end + 3),
             None => begun,
         },
         // Titles and links: up to BEL or to the string terminator.
-        Some(b']') => match bytes.iter().take(2048).position(|byte| *byte == 7) {
-            Some(end) => Sequence::Whole(end + 1),
-            None => match bytes.windows(2).take(2048).skip(1).position(|pair| pair == b"\x1b\\") {
-                Some(end) => Sequence::Whole(end + 3),
-                None if bytes.len() < 2048 => Sequence::Begun,
-                None => Sequence::None,
-            },
+        Some(b']') => match (2..bytes.len().min(TITLE)).find(|at| ends_title(&bytes[*at..])) {
+            Some(end) => Sequence::Whole(end + if bytes[end] == BEL { 1 } else { 2 }),
+            None if bytes.len() < TITLE => Sequence::Begun,
+            // Without a limit a title that never ends would hide all output behind it.
+            None => Sequence::None,
         },
+        // As ESC c, which resets a terminal.
         Some(0x40..0x7f) => Sequence::Whole(2),
         Some(_) => Sequence::None,
     }
@@ -216,6 +230,8 @@ mod tests {
         assert_eq!(Ansi::default().html(b"\x1b[38;2;10;200;20mx\x1b[39my"), "<span class=\"f10 \">x</span>y");
         assert_eq!(Ansi::default().html(b"\x1b]0;title\x07x\x1b]8;;u\x1b\\y"), "xy");
         assert_eq!(Ansi::default().html(b"\x1b]0;title"), "");
+        let rung = Ansi::default().html(b"\x1b]8;;u\x1b\\seen\x1b]8;;\x1b\\ rung\x07");
+        assert!(rung.starts_with("seen rung"), "a bell later on ends no link: {rung}");
     }
 
     #[test]

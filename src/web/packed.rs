@@ -13,8 +13,10 @@ pub fn packed(code: StatusCode, headers: &HeaderMap, html: &str) -> Response {
     let mut hash = DefaultHasher::new();
     html.hash(&mut hash);
     let tag = format!("\"{:016x}\"", hash.finish());
-    if headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes()) {
-        return StatusCode::NOT_MODIFIED.into_response();
+    let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    // A failure is told again each time (RFC 9110, section 13.2.1): to the script 304 means that all is well.
+    if is_known && code.is_success() {
+        return (StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response();
     }
     let takes_gzip = headers.get(header::ACCEPT_ENCODING).is_some_and(|takes| {
         takes.to_str().is_ok_and(|takes| takes.split(',').any(|one| one.trim().starts_with("gzip")))
@@ -24,6 +26,7 @@ pub fn packed(code: StatusCode, headers: &HeaderMap, html: &str) -> Response {
         .header(header::CONTENT_TYPE, "text/html; charset=utf-8")
         .header(header::ETAG, tag)
         .header(header::VARY, "accept-encoding, tv-fragment");
+    // Another site cannot ask with the session (SameSite), so the length tells it nothing (BREACH).
     let body = match takes_gzip && html.len() > 1024 {
         true => {
             response = response.header(header::CONTENT_ENCODING, "gzip");
@@ -32,4 +35,21 @@ pub fn packed(code: StatusCode, headers: &HeaderMap, html: &str) -> Response {
         false => Body::from(html.to_owned()),
     };
     response.body(body).unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_answer_that_succeeded_is_left_out_where_the_browser_has_it() {
+        let first = packed(StatusCode::OK, &HeaderMap::new(), "page");
+        let mut known = HeaderMap::new();
+        known.insert(header::IF_NONE_MATCH, first.headers()[header::ETAG].clone());
+        let again = packed(StatusCode::OK, &known, "page");
+        assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
+        assert_eq!(again.headers().get(header::ETAG), first.headers().get(header::ETAG));
+        let failed = packed(StatusCode::SERVICE_UNAVAILABLE, &known, "page");
+        assert_eq!(failed.status(), StatusCode::SERVICE_UNAVAILABLE, "it would look as if it worked again");
+    }
 }

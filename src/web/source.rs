@@ -81,18 +81,23 @@ impl Source {
     /// The status of the supervisor; none where there is none. One that is older than the latest event is asked for anew.
     pub async fn status(&self, changed: Instant) -> Result<Option<Arc<Status>>, Trouble> {
         let Source::Api(client, recent) = self else { return Ok(None) };
-        // All that come meanwhile wait here for the same answer.
-        let mut kept = recent.status.lock().await;
-        if let Some((at, status)) = &*kept
-            && at.elapsed() < SHARED
-            && *at > changed
-        {
-            return Ok(Some(status.clone()));
-        }
-        let asked = Instant::now();
-        let status = Arc::new(soon(client.status()).await?);
-        *kept = Some((asked, status.clone()));
-        Ok(Some(status))
+        let fresh = async {
+            // All that come meanwhile wait here for the same answer.
+            let mut kept = recent.status.lock().await;
+            if let Some((at, status)) = &*kept
+                && at.elapsed() < SHARED
+                && *at > changed
+            {
+                return Ok(Some(status.clone()));
+            }
+            // Before the answer: an event that comes meanwhile makes it too old.
+            let asked = Instant::now();
+            let status = Arc::new(client.status().await?);
+            *kept = Some((asked, status.clone()));
+            Ok::<_, api::Error>(Some(status))
+        };
+        // With the wait for the lock: else each of many would wait for its turn and for an answer of its own.
+        soon(fresh).await
     }
 
     /// Why something is in its state, with the processes of its slots. `changed` is as for the status.
@@ -107,6 +112,7 @@ impl Source {
                 }
                 Ok(why)
             }
+            // Without a supervisor there are no slots, pools and decisions to tell of.
             (Source::Store(_), Subject::Job(id)) => {
                 let job = self.job(id).await?;
                 let mut queues = self.queues().await?;
@@ -186,6 +192,7 @@ impl Source {
     /// Puts one job and gives its id.
     pub async fn put(&self, job: NewJob, by: &str) -> Result<JobId, Trouble> {
         let ids = match self {
+            // The API notes itself who puts.
             Source::Api(client, _) => soon(client.asking_for(by).put(vec![job])).await?.ids,
             Source::Store(store) => soon(store.put(vec![NewJob { by: Some(by.into()), ..job }])).await?,
         };
@@ -231,5 +238,23 @@ async fn within<T, E: Into<Trouble>>(
             Err(Trouble::new(504, message)
                 .hint("the supervisor or its broker is very busy, stopped or hangs: taskvisor status"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn all_that_wait_for_a_status_are_answered_in_time() {
+        let dir = tempfile::tempdir().unwrap();
+        // It takes connections and never answers.
+        let _silent = tokio::net::UnixListener::bind(dir.path().join("socket")).unwrap();
+        let source = Source::of(Client::new(dir.path().join("socket")));
+        tokio::time::pause();
+        let begun = Instant::now();
+        let asked = || async { source.status(begun).await.map_err(|trouble| trouble.code) };
+        assert!(matches!(tokio::join!(asked(), asked(), asked()), (Err(504), Err(504), Err(504))));
+        assert!(begun.elapsed() < PATIENCE * 2, "{:?}", begun.elapsed());
     }
 }

@@ -144,3 +144,18 @@ fn orders_are_given_by_keyboard_and_without_a_script() {
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+#[test]
+fn output_that_is_too_long_for_its_page_is_followed_from_where_the_page_ends() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&[]);
+    let job = sandbox.put(&["sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x; exec sleep 1000"]);
+    let page = Served::start(&sandbox, &[]);
+    let cookie = page.enter();
+    let mut shown = String::new();
+    wait_until("the page has as much as it takes", || {
+        shown = page.ask("GET", &format!("/job/{job}"), &[&cookie], "");
+        shown.contains("There is more")
+    });
+    assert!(shown.contains("/output?from=") && !shown.contains("/output?from=0\""), "it would come twice");
+}

@@ -3,7 +3,7 @@
 use maud::{Markup, PreEscaped, html};
 
 use model::verb::FindJobs;
-use model::{Exec, JobId, JobRecord, Millis, OutputLine, OutputQuery, Payload, Subject, Why};
+use model::{Exec, JobId, JobRecord, Millis, OutputEnd, OutputLine, OutputQuery, Payload, Subject, Why};
 
 use super::{forensics, needs, rows};
 use crate::ansi::Ansi;
@@ -62,7 +62,9 @@ pub async fn page(app: &App, visit: &Visit, id: &JobId, _: &Fields) -> Result<Pa
         }
         (command(&format!("taskvisor job show {}", text::names([id.as_str()]))))
     };
+    // Where very many jobs change at once their ids are not told one by one.
     let topics = format!("job:{} job:*", encoded(id.as_str()));
+    // No event says that its processes or their memory have changed.
     let every = if job.state.is_leased() { 2 } else { 15 };
     Ok(Page { every: Some(every), ..Page::new(format!("Job {}", id.shown()), Place::Jobs, topics, main) })
 }
@@ -167,18 +169,14 @@ async fn output(app: &App, job: &JobRecord) -> Markup {
                     }
                     for part in parts {
                         match part {
-                            OutputLine::Part(part) => text += &ansi.html(&part.text.0),
+                            OutputLine::Part(part) => {
+                                text += &ansi.html(&part.text.0);
+                                // Reading may stop before the end: the script goes on behind what is shown.
+                                next = part.from + part.text.0.len() as u64;
+                            }
                             OutputLine::End(end) => {
                                 next = end.next;
-                                note = end.elsewhere.map(|at| {
-                                    format!(
-                                        "The output of the latest attempt is at the supervisor {}",
-                                        at.as_str()
-                                    )
-                                });
-                                note = note.take().or(end
-                                    .removed_until
-                                    .map(|_| "Its output was removed after its time".into()));
+                                note = missing(&end);
                             }
                         }
                     }
@@ -206,11 +204,20 @@ async fn output(app: &App, job: &JobRecord) -> Markup {
         @if let Some(note) = &note { p.dim { (text::shown(note)) } }
         @if text.is_empty() && follow.is_none() { @if note.is_none() { p.empty { "It has printed nothing." } } }
         @else {
+            // Each attempt has a fence of its own: with another one the output begins anew.
             div.out tabindex="0" role="log" aria-label="Output" data-keep=(job.fence.0) data-follow=[follow] {
                 pre { (PreEscaped(text)) }
             }
         }
     }
+}
+
+/// Why the output that has ended is not all of it, if so.
+fn missing(end: &OutputEnd) -> Option<String> {
+    let elsewhere = end.elsewhere.as_ref();
+    elsewhere
+        .map(|at| format!("The output of the latest attempt is at the supervisor {}", at.as_str()))
+        .or_else(|| end.removed_until.map(|_| "Its output was removed after its time".into()))
 }
 
 /// Its processes, while it runs here.
