@@ -159,3 +159,29 @@ fn output_that_is_too_long_for_its_page_is_followed_from_where_the_page_ends() {
     });
     assert!(shown.contains("/output?from=") && !shown.contains("/output?from=0\""), "it would come twice");
 }
+
+#[test]
+fn page_that_says_of_no_change_is_not_fetched_again_by_itself() {
+    let Some(browser) = Browser::open() else { return };
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&[]);
+    let page = Served::start(&sandbox, &[]);
+    browser.go_to(&page.url, "/");
+    // Before the page's own script, which fetches as soon as it listens.
+    let count = "const own = window.fetch; window.fetches = 0; \
+                 window.fetch = (...all) => { window.fetches += 1; return own(...all); };";
+    browser.cdp("Page.addScriptToEvaluateOnNewDocument", &serde_json::json!({ "source": count }));
+    for (path, fetches) in [("/doctor", false), ("/config", true)] {
+        browser.go_to(&page.at(path), path);
+        browser.js("window.told = false; window.other = new BroadcastChannel('tv-live'); \
+             window.other.onmessage = () => { window.told = true; }; \
+             window.first = new BroadcastChannel('tv-live'); window.first.postMessage('*'); return 1");
+        browser.wait("the page was told that anything may have changed", "return window.told");
+        if fetches {
+            browser.wait("it is fetched again", "return window.fetches > 0");
+        } else {
+            assert_eq!(browser.js("return window.fetches"), 0, "each look costs the machine something");
+        }
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

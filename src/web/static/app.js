@@ -85,6 +85,8 @@ async function refresh() {
     return;
   }
   if (document.hidden || !live || isBusy()) return;
+  // Such a page is drawn when the reader asks: a look at the host or at processes costs something each time.
+  if (!main().dataset.topics && !main().dataset.every) return;
   clearTimeout(timer);
   const begun = performance.now();
   running = new AbortController();
