@@ -40,6 +40,9 @@ fn recurring_job_is_changed_by_a_form_and_by_the_command_that_it_shows() {
     let shown = || sandbox.json(&["recur", "show", "nightly", "--json"]);
     let page = Served::start(&sandbox, &[]);
     browser.go_to(&page.url, "/");
+    // A script that is cut off in its work would be told as an error.
+    browser.go("about:blank");
+    browser.complaints();
     browser.cdp("Emulation.setScriptExecutionDisabled", &serde_json::json!({ "value": true }));
     browser.go_to(&page.at("/recurring/nightly"), "/recurring/nightly");
     browser.js("[...document.querySelectorAll('.buttons a')].find((one) => one.textContent === 'Change…').focus(); return 1");
