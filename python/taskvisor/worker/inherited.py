@@ -148,7 +148,8 @@ def generators() -> list[tuple[str, Any, object]]:
             continue
         for name, value in list(getattr(module, "__dict__", {}).items()):
             held = [(f"{module_name}.{name}", value)]
-            if isinstance(value, type) and value.__module__ == module_name:
+            # Not isinstance: it would ask a lazy object for its class, which makes it, or fails.
+            if issubclass(type(value), type) and value.__module__ == module_name:
                 held = [(f"{module_name}.{name}.{inner}", held) for inner, held in list(vars(value).items())]
             for path, generator in held:
                 if issubclass(type(generator), kinds) and type(generator) is not system:
