@@ -57,6 +57,8 @@ impl Ansi {
         // A letter may be cut where the piece ends.
         let whole = match std::str::from_utf8(rest) {
             Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            // So may the end of a line.
+            Ok(text) if text.ends_with('\r') => rest.len() - 1,
             Ok(_) | Err(_) => rest.len(),
         };
         self.text(&mut out, &rest[..whole]);
@@ -226,6 +228,8 @@ mod tests {
         assert_eq!(ansi.html(b"a\x1b[1;31mred<\x1b["), "a<span class=\"f1 bold \">red&lt;</span>");
         assert_eq!(ansi.html(b"0m done\x1b[2J\xc3"), "<span class=\"f1 bold \"></span> done");
         assert_eq!(ansi.html(b"\xa9\r\n50%\r60%"), "é\n50%\n60%");
+        let mut cut = Ansi::default();
+        assert_eq!(cut.html(b"a\r") + &cut.html(b"\nb\r") + &cut.html(b"c"), "a\nb\nc");
         assert_eq!(Ansi::default().html(b"\x1b[38;5;196mx"), "<span class=\"f9 \">x</span>");
         assert_eq!(Ansi::default().html(b"\x1b[38;2;10;200;20mx\x1b[39my"), "<span class=\"f10 \">x</span>y");
         assert_eq!(Ansi::default().html(b"\x1b]0;title\x07x\x1b]8;;u\x1b\\y"), "xy");

@@ -37,7 +37,10 @@ fn charts_say_in_words_and_in_a_table_what_happened_and_nothing_moves_when_they_
     browser.wait("the open table follows", &format!("return {} === 7 && {} === 6", sum(1), sum(3)));
     assert_eq!(browser.js("return window.moved"), 0.0);
 
-    // One queue, the day, and without a script.
+    // One queue, the day, and without a script: one that is cut off in its work would be told as an error.
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    browser.go("about:blank");
+    browser.complaints();
     browser.cdp("Emulation.setScriptExecutionDisabled", &serde_json::json!({ "value": true }));
     browser.go_to(&page.at("/queue/other"), "/queue/other");
     browser.js("document.querySelector('#h-course + nav a:last-child').focus(); return 1");
