@@ -211,13 +211,14 @@ impl Model {
 
     /// Selects a line, or the last one before it.
     pub fn select(&mut self, line: usize) {
-        let line = line.min(self.table.rows.len().saturating_sub(1));
+        let all = self.table.rows.len();
+        let line = line.min(all.saturating_sub(1));
         let at = self.table.rows.get(line).map(|row| row.thing.clone());
         let room = layout(self.size, false).table.len().max(1);
         let place = self.place_mut();
         (place.line, place.at) = (line, at);
-        // It scrolls no further than the line needs to be seen.
-        place.top = place.top.clamp((line + 1).saturating_sub(room), line);
+        // It scrolls no further than the line needs to be seen, and not past the end.
+        place.top = place.top.clamp((line + 1).saturating_sub(room), line).min(all.saturating_sub(room));
     }
 
     /// The window has another size.

@@ -352,6 +352,26 @@ fn selection_stays_with_its_thing_when_lines_move() {
 }
 
 #[test]
+fn short_list_after_a_long_one_begins_at_its_first_line() {
+    let mut model = screen((80, 24));
+    let job = |n: u32| {
+        JobRecord::new(
+            format!("{n:04}").as_str().into(),
+            "mail".into(),
+            "mail.Send".into(),
+            JobState::Waiting,
+        )
+    };
+    typed(&mut model, "3");
+    model.hear(seen(Some(usual()), List::Jobs((0..50).map(job).collect())));
+    typed(&mut model, "G");
+    assert!(!text(&draw(&model)).contains("0001"));
+    model.hear(seen(Some(usual()), List::Jobs((0..3).map(job).collect())));
+    let shown = text(&draw(&model));
+    assert!(["0000", "0001", "0002"].iter().all(|id| shown.contains(id)), "{shown}");
+}
+
+#[test]
 fn filter_of_jobs_is_asked_of_the_store() {
     let mut model = screen((80, 24));
     typed(&mut model, "3");
