@@ -161,6 +161,14 @@ fn no_class(word: &str, queue: Option<&str>) -> Failure {
 }
 
 fn check_data(args: &Put, queue: &str, class: &str) -> Result<(), Failure> {
+    // Of three words one is missing, and the data has become the class.
+    if args.data.is_none() && class.starts_with(['{', '[']) {
+        let given = args.commands_queue.as_deref().unwrap_or("QUEUE");
+        return Err(usage(
+            format!("what stands behind '{queue}' is no class: it looks like data"),
+            format!("taskvisor put {given} {queue} DATA"),
+        ));
+    }
     if let Some(other) = &args.commands_queue {
         return Err(usage(
             format!("two queues are named: '{queue}', and '{other}' by -q, which is for commands"),
@@ -317,6 +325,8 @@ mod tests {
             &["mail"],
             &["-q", "x", "Send"],
             &["-q", "x", "mail", "Send"],
+            &["Send", "{}"],
+            &["-q", "x", "Send", "{}"],
             &["mail", "Send", "--", "sendmail"],
             &["gzip", "--", "-t", "a.gz"],
             &["mail", "exec", "{}"],
