@@ -78,7 +78,10 @@ const NAMES: [&str; 12] =
 /// A time, or how long ago it was.
 fn time(text: &str, now: Millis) -> Result<Millis, String> {
     match parse_duration(text) {
-        Ok(ago) => Ok(Millis(now.0.saturating_sub(i64::try_from(ago.as_millis()).unwrap_or(i64::MAX)))),
+        // Nothing is older than 1970.
+        Ok(ago) => {
+            Ok(Millis(now.0.saturating_sub(i64::try_from(ago.as_millis()).unwrap_or(i64::MAX)).max(0)))
+        }
         Err(_) => text.parse().map_err(|why| format!("{why}; or a duration as 2h")),
     }
 }
@@ -130,6 +133,7 @@ mod tests {
             ..Filter::default()
         };
         assert_eq!(search, Search { filter, faults: vec![] });
+        assert_eq!(read("since:99999999999d").filter.since, Some(Millis(0)));
         assert_eq!(read("batch:a").filter.tag.as_deref(), Some("batch:a"));
         assert_eq!(read(&word("group", "exit 1")).filter.group.as_deref(), Some("exit 1"));
     }

@@ -157,7 +157,8 @@ pub struct Failed {
 pub fn past(text: &str) -> Result<Millis, String> {
     if let Ok(ago) = parse_duration(text) {
         let ago = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);
-        return Ok(Millis(clock::wall().0.saturating_sub(ago)));
+        // Nothing is older than 1970.
+        return Ok(Millis(clock::wall().0.saturating_sub(ago).max(0)));
     }
     moment(text, jiff::tz::TimeZone::system()).ok_or_else(|| {
         "give a duration like 2h or 1d12h, or a date like 2026-11-21 or 2026-11-21T08:30".into()
@@ -210,6 +211,7 @@ mod tests {
         assert_eq!(moment("2026-11-21T08:30:00Z", zone), Some(Millis(midnight + 37_800_000)));
         let hour_ago = clock::wall().0 - 3_600_000;
         assert!((past("1h").unwrap().0 - hour_ago).abs() < 60_000);
+        assert_eq!(past("999999d"), Ok(Millis(0)));
         assert!(past("yesterday").unwrap_err().starts_with("give a duration"));
         assert_eq!(to_come("2500-01-01T00:00:00+01:00"), Ok(Millis(16_725_222_000_000)));
         assert_eq!(to_come("2026-11-21"), Err("that is past".into()));
