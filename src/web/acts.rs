@@ -143,6 +143,7 @@ fn meaning(thing: Thing, deed: Deed) -> &'static str {
         (Thing::Queue, Deed::Pause) => {
             "No supervisor takes jobs from it until it is resumed. Those that run go on."
         }
+        (Thing::Queue, Deed::Forget) => "It leaves the lists with its statistics, if it has no jobs.",
         (Thing::Queue, _) => "Supervisors take jobs from this queue again.",
         (Thing::Pool, Deed::Pause) => {
             "This pool takes no more jobs until it is resumed. Those that run go on."

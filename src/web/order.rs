@@ -63,13 +63,16 @@ pub enum Deed {
     Remove,
     /// A recurring job gets another schedule, or other data.
     Edit,
+    /// A queue without jobs leaves the lists.
+    Forget,
 }
 
 /// The orders about a queue, a pool or a recurring job, by their names in forms.
-const DEEDS: [(&str, Thing, Deed); 11] = [
+const DEEDS: [(&str, Thing, Deed); 12] = [
     ("recur-edit", Thing::Recurring, Deed::Edit),
     ("queue-pause", Thing::Queue, Deed::Pause),
     ("queue-resume", Thing::Queue, Deed::Resume),
+    ("queue-forget", Thing::Queue, Deed::Forget),
     ("pool-pause", Thing::Pool, Deed::Pause),
     ("pool-resume", Thing::Pool, Deed::Resume),
     ("pool-recycle", Thing::Pool, Deed::Recycle),
@@ -91,6 +94,7 @@ impl Deed {
             Deed::Run => "Run now",
             Deed::Remove => "Remove",
             Deed::Edit => "Change",
+            Deed::Forget => "Forget",
         }
     }
 }
@@ -178,7 +182,7 @@ impl Order {
         match self {
             Order::Discard(_) | Order::Cancel(_) => true,
             Order::Bulk(bulk) => bulk.act == Act::Discard,
-            Order::Of { deed, .. } => *deed == Deed::Remove,
+            Order::Of { deed, .. } => [Deed::Remove, Deed::Forget].contains(deed),
             Order::Retry(_) | Order::Again(_) | Order::Track(..) | Order::Prioritize(_) => false,
         }
     }

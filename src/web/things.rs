@@ -1,6 +1,6 @@
 //! Carries out orders about a queue, a pool or a recurring job.
 
-use model::verb::{Pause, PauseRecurring, RemoveRecurring, Resume, ResumeRecurring, RunRecurring};
+use model::verb::{Forget, Pause, PauseRecurring, RemoveRecurring, Resume, ResumeRecurring, RunRecurring};
 use model::{Change, Scale};
 
 use crate::app::App;
@@ -34,6 +34,10 @@ async fn queue(app: &App, deed: Deed, name: &str, fields: &Fields, by: &str) -> 
         app.source.ask(Pause { queue, reason }, by).await?;
         return Ok(format!("Queue {name} is paused"));
     }
+    if deed == Deed::Forget {
+        app.source.ask(Forget { queue, discard: false, after: None }, by).await?;
+        return Ok(format!("Queue {name} is forgotten"));
+    }
     app.source.ask(Resume { queue }, by).await?;
     Ok(format!("Queue {name} is resumed"))
 }
@@ -49,14 +53,14 @@ async fn recurring(app: &App, deed: Deed, name: &str, by: &str) -> Result<String
         Deed::Pause => app.source.ask(PauseRecurring { name }, by).await?,
         Deed::Remove => app.source.ask(RemoveRecurring { name }, by).await?,
         // Of these `DEEDS` gives a recurring job only the first.
-        Deed::Resume | Deed::Recycle | Deed::Scale | Deed::Edit => {
+        Deed::Resume | Deed::Recycle | Deed::Scale | Deed::Edit | Deed::Forget => {
             app.source.ask(ResumeRecurring { name }, by).await?
         }
     };
     let word = match deed {
         Deed::Pause => "is paused",
         Deed::Remove => "recurs no more",
-        Deed::Run | Deed::Resume | Deed::Recycle | Deed::Scale | Deed::Edit => "goes on",
+        Deed::Run | Deed::Resume | Deed::Recycle | Deed::Scale | Deed::Edit | Deed::Forget => "goes on",
     };
     Ok(format!("{said} {word}"))
 }
@@ -70,7 +74,7 @@ async fn pool(app: &App, deed: Deed, name: &str, fields: &Fields, by: &str) -> R
         }
         Deed::Recycle => Change::Recycle,
         Deed::Scale => Change::Scale(scale(fields.get("workers").unwrap_or_default())?),
-        Deed::Resume | Deed::Run | Deed::Remove | Deed::Edit => Change::Resume,
+        Deed::Resume | Deed::Run | Deed::Remove | Deed::Edit | Deed::Forget => Change::Resume,
     };
     let now = app.source.change(Some(name), change, &how, by).await?;
     let workers = now.pools.first().map_or(0, |pool| pool.workers);
@@ -78,7 +82,9 @@ async fn pool(app: &App, deed: Deed, name: &str, fields: &Fields, by: &str) -> R
         Deed::Pause => format!("Pool {name} is paused"),
         Deed::Recycle => format!("Pool {name} gets new workers"),
         Deed::Scale => format!("Pool {name} has {} now", say::counted(workers.into(), "worker", "workers")),
-        Deed::Resume | Deed::Run | Deed::Remove | Deed::Edit => format!("Pool {name} takes jobs again"),
+        Deed::Resume | Deed::Run | Deed::Remove | Deed::Edit | Deed::Forget => {
+            format!("Pool {name} takes jobs again")
+        }
     })
 }
 

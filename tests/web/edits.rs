@@ -223,3 +223,25 @@ fn job_is_put_again_by_the_command_that_its_form_shows() {
         (&7.into(), &3.into(), &"a b".into())
     );
 }
+
+#[test]
+fn queue_without_jobs_is_forgotten_from_its_page() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&[]);
+    let job = sandbox.ok(&["put", "mial", "Send"]).trim().to_owned();
+    let page = Served::start(&sandbox, &[]);
+    let (cookie, own) = (page.enter(), format!("origin: http://127.0.0.1:{}", page.port));
+    let button = "/act?act=queue-forget&amp;queue=mial&amp;back=%2Fqueues";
+    assert!(!page.ask("GET", "/queue/mial", &[&cookie], "").contains(button), "it has a job");
+    let order = "act=queue-forget&queue=mial&back=%2Fqueues";
+    assert_eq!(status(&page.ask("POST", "/act", &[&cookie, &own], order)), 303);
+    assert!(told(&page, &cookie).contains("mial"), "it says why it stays");
+    sandbox.ok(&["job", "cancel", &job]);
+    sandbox.ok(&["job", "discard", &job]);
+    assert!(page.ask("GET", "/queue/mial", &[&cookie], "").contains(button));
+    let asked = page.ask("GET", &format!("/act?{order}"), &[&cookie], "");
+    assert!(asked.contains("taskvisor queue forget mial"), "{asked}");
+    assert_eq!(status(&page.ask("POST", "/act", &[&cookie, &own], order)), 303);
+    assert!(told(&page, &cookie).contains("Queue mial is forgotten"));
+    assert!(sandbox.json(&["queue", "list", "--json"])["mial"].is_null());
+}

@@ -40,6 +40,8 @@ pub async fn one(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> 
         @if visit.may_change() {
             div.buttons {
                 @if queue.paused.is_some() { (button(app, &query("queue-resume"), "Resume", "main")) } @else { (button(app, &query("queue-pause"), "Pause…", "")) }
+                // Its page is gone then.
+                @if queue.jobs.values().all(|count| *count == 0) { (button(app, &format!("act=queue-forget&queue={}&back={}", encoded(name), encoded(&app.link("/queues"))), "Forget…", "danger")) }
             }
         }
         @if let Some(pause) = &queue.paused { p { (shape::paused()) " " (say::when(pause.since, now, &app.zone)) " by " (text::shown(&pause.by)) (text::shown(&pause.because())) } }
