@@ -72,3 +72,22 @@ fn batch_shows_when_its_jobs_ended() {
     let shown = page.ask("GET", "/batch/letters", &[&page.enter()], "");
     assert!(shown.contains("2 complete, 1 failed, 0 canceled"), "{shown}");
 }
+
+#[test]
+fn first_page_is_small_and_is_asked_of_nobody_else() {
+    let Some(browser) = Browser::open() else { return };
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&[]);
+    let page = Served::start(&sandbox, &[]);
+    browser.go_to(&page.url, "/");
+    browser.wait("it listens", "return performance.getEntriesByType('resource').filter((one) => one.initiatorType === 'fetch').length > 0");
+    let asked = browser.js(
+        "return [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
+           .map((one) => [one.name, one.encodedBodySize])",
+    );
+    let asked: Vec<(String, u64)> = serde_json::from_value(asked).unwrap();
+    assert!(asked.iter().all(|(name, _)| name.starts_with(&page.at("/"))), "{asked:?}");
+    // The page, the two files, and what has changed since; the stream of changes goes on.
+    assert_eq!(asked.iter().filter(|(name, _)| !name.ends_with("/live")).count(), 4, "{asked:?}");
+    assert!(asked.iter().map(|(_, bytes)| bytes).sum::<u64>() <= 40_000, "{asked:?}");
+}
