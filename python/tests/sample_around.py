@@ -79,6 +79,7 @@ async def blocks(place):
 
 @job
 async def naps():
+    progress(0.5)
     await asyncio.sleep(60)
 
 

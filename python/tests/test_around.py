@@ -12,7 +12,8 @@ import rq_installed
 
 from support import HERE, PACKAGE, Worker
 
-from taskvisor import Middleware, current_job, job, middleware
+from taskvisor import (Interrupted, Middleware, Retry, Snooze, SoftTimeLimitExceeded, TimeLimitExceeded, current_job, job,
+                       middleware)
 from taskvisor.client import around
 from taskvisor.testing import inline
 
@@ -124,6 +125,22 @@ class MiddlewareTest(unittest.TestCase):
             self.assertEqual((inlined.put().result(), counting.count), (5, 1))
         with self.assertRaisesRegex(TypeError, "inherits Middleware, not <class"):
             middleware(Counting)
+
+    def test_time_limit_is_a_failure_that_is_logged_and_an_order_to_end_is_none(self):
+        running = mock.Mock(id="7", class_name="c", queue="q", attempt=2, scope=None)
+        with self.assertLogs("taskvisor.jobs", "ERROR") as logged:
+            for error in (Retry(after=1), Snooze(after=1), Interrupted("by SIGTERM"), TimeLimitExceeded("1 s"),
+                          SoftTimeLimitExceeded("1 s")):
+                around.fail(running, error)
+        self.assertEqual([record.exc_info[0] for record in logged.records], [TimeLimitExceeded, SoftTimeLimitExceeded])
+        for why, kind in (("time limit", "TimeLimitExceeded"), ("canceled by ann", "Interrupted")):
+            worker = self.worker("coroutine")
+            worker.run("sample_around.naps", [])
+            self.assertEqual(worker.receive()[0], "progress")
+            worker.send("cancel", job="j1", why=why)
+            self.assertEqual(worker.done()["outcome"], "canceled")
+            self.assertEqual(worker.outcome("sample_around.notes", [])["result"][2:4],
+                             [f"inner failure {kind}", f"outer failure {kind}"])
 
     def test_log_record_has_the_exception_without_our_frames_and_the_job(self):
         running = mock.Mock(id="7", class_name="c", queue="q", attempt=2, scope=None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from ..errors import Interrupted, Retry, Snooze
+from ..errors import Interrupted, Retry, Snooze, SoftTimeLimitExceeded, TimeLimitExceeded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +75,8 @@ def end(job: Job, result: Any) -> None:
 
 def fail(job: Job, error: BaseException) -> None:
     """Called after the job has raised: logs the exception if it is a failure."""
-    if not isinstance(error, (Retry, Snooze, Interrupted)) and not _is_cancellation(error):
+    is_asked = isinstance(error, (Retry, Snooze, Interrupted)) or _is_cancellation(error)
+    if not is_asked or isinstance(error, (TimeLimitExceeded, SoftTimeLimitExceeded)):
         _log(job, error)
     for one in reversed(_all):
         _safely(job, one.failure, error)

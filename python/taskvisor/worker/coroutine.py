@@ -20,7 +20,7 @@ from typing import Any, Optional
 
 from ..client import around, calling
 from ..client.running_job import Job, of_task
-from ..errors import Interrupted, PutError, SoftTimeLimitExceeded
+from ..errors import Interrupted, PutError, SoftTimeLimitExceeded, TimeLimitExceeded
 from ..protocol import frames
 from ..protocol.frames import answer, split_lines
 from . import outcome, streams
@@ -273,7 +273,8 @@ class Worker:
         if is_cancel and run.stopped_by in ("signal", "soft"):
             error = self._why(run).with_traceback(error.__traceback__)
         # What a job raises that was told to end is no failure.
-        around.fail(run.job, self._why(run) if run.stopped_by == "cancel" else error)
+        told = self._why(run).with_traceback(error.__traceback__) if run.stopped_by == "cancel" else error
+        around.fail(run.job, told)
         if run.stopped_by == "cancel":
             return outcome.canceled(run.job, None if is_cancel else error)
         if run.stopped_by == "signal in company" and is_cancel:
@@ -288,7 +289,9 @@ class Worker:
     def _why(run: _Run) -> Interrupted:
         if run.stopped_by == "soft":
             return SoftTimeLimitExceeded(f"the soft time limit of {run.job.soft_time_limit:g} s is over")
-        return Interrupted("asked to end by SIGTERM" if run.stopped_by == "signal" else f"asked to end: {run.told}")
+        if run.stopped_by == "signal":
+            return Interrupted("asked to end by SIGTERM")
+        return (TimeLimitExceeded if run.told == "time limit" else Interrupted)(f"asked to end: {run.told}")
 
     def _end(self, run: _Run, line: bytes) -> None:
         streams.finish(run.job)
