@@ -14,7 +14,8 @@ from unittest import mock
 
 import support
 
-from taskvisor import (Advance, Fail, JobFunction, JobId, NewJob, PutError, Retry, Snooze, SupervisorError, configure,
+from taskvisor import (Advance, AsyncClient, Client, Fail, JobFunction, JobId, NewJob, PutError, Retry, Snooze, SupervisorError,
+                       configure,
                        current_job, job, progress, put, put_many)
 from taskvisor.client.api_socket import socket_path
 from taskvisor.client.settings import settings
@@ -316,7 +317,11 @@ class Outside(support.WorkerTest):
                 with mock.patch.dict(os.environ, {f"TASKVISOR_{name}": "x"}), \
                         self.assertRaisesRegex(PutError, "this is a test under pytest"):
                     both.put(1)
+            for client in (Client(), AsyncClient()):
+                with self.assertRaisesRegex(PutError, "this is a test under pytest"):
+                    both.options(client=client).put(1)
             self.assertEqual(api.requests, [])
+            both.options(client=Client(socket=api.server_address)).put(1)
         with mock.patch.dict(os.environ, {**default, "TASKVISOR_STATE_DIR": "x"}), \
                 mock.patch("taskvisor.client.api_socket.socket_path", return_value=f"{self.directory}/nobody/ctl.sock"):
             self.assertEqual(both.put(1), "made-id")

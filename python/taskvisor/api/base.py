@@ -24,7 +24,8 @@ class Base:
             raise ValueError("a supervisor is at a url or at a socket, not at both")
         at: endpoint.Endpoint = endpoint.current() if url is None else endpoint.Tcp(url, token, token_file)
         #: Where jobs are put, for `options(client=...)`.
-        self.place: Supervisor = Supervisor(endpoint.Unix(socket) if socket is not None else at)
+        self.place: Supervisor = Supervisor(endpoint.Unix(socket) if socket is not None else at,
+                                            url is not None or socket is not None)
         self._timeout = timeout
 
     def __repr__(self) -> str:

@@ -13,11 +13,14 @@ if TYPE_CHECKING:
 class Supervisor:
     """Takes puts and questions in place of the supervisor that listens here."""
 
-    def __init__(self, at: endpoint.Endpoint) -> None:
+    def __init__(self, at: endpoint.Endpoint, is_named: bool = True) -> None:
         self.at = at
+        self._is_named = is_named
 
     def put(self, jobs: list[dict[str, Any]]) -> list[str]:
         """Queues jobs, all or none, and returns their ids."""
+        if not self._is_named:
+            outside.refuse_in_tests(jobs)
         return outside.put(jobs, self.at)
 
     def ends(self, jobs: Iterable[str], timeout: Optional[float] = None) -> Iterator[tuple[str, bytes]]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def put(jobs: list[dict[str, Any]], at: Optional[endpoint.Endpoint] = None) -> list[str]:
     """Queues the jobs, all or none, and returns their ids: `at` that place and no other, or at the current one."""
     if at is None:
-        _refuse_in_tests(jobs)
+        refuse_in_tests(jobs)
     what = f"failed to put {count(jobs)}"
     may_be_known = [_make_recognizable(job) for job in jobs]
     body = frames.strict_json({"jobs": jobs}).encode()
@@ -78,7 +78,7 @@ _SOCKETS = ("TASKVISOR_SOCKET", "TASKVISOR_RUN_DIR")
 _PLACES = ("TASKVISOR_STATE_DIR", "TASKVISOR_BROKER", "TASKVISOR_CONFIG")
 
 
-def _refuse_in_tests(jobs: list[dict[str, Any]]) -> None:
+def refuse_in_tests(jobs: list[dict[str, Any]]) -> None:
     """A test that forgets to say where to has put real jobs into a real service."""
     given = os.environ.get
     if "PYTEST_CURRENT_TEST" not in os.environ or settings.socket is not None or settings.url is not None \
