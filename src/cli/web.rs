@@ -1,9 +1,11 @@
 //! `web`: serves the page for browsers.
 
 use std::net::TcpListener;
+use std::time::Duration;
 
 use ::web::{Line, Redact, Role, Settings, Source, Token, Words};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
 
 use super::access::Access;
 use super::access::elsewhere::client;
@@ -14,9 +16,13 @@ use super::record::timeline;
 use super::term::screen::{Look, print};
 use super::why::because::{Heard, of_job};
 use super::why::because_pool::{of_pool, of_slot};
+use api::Client;
 use config::{Config, Surroundings, token_in};
 use failure::{Failure, exit};
 use model::{JobId, JobRecord, Why};
+
+/// How long the supervisor may take to say what it hides: the page itself waits for it as long.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Serves the page until a signal ends it.
 pub async fn web(config: &Config, args: Web) -> Result<u8, Failure> {
@@ -37,6 +43,10 @@ pub async fn web(config: &Config, args: Web) -> Result<u8, Failure> {
         let named = files.iter().filter_map(|(file, flag, role)| Some((file.clone()?, *flag, *role)));
         named.map(|(file, flag, role)| Ok(Token { role, text: token_in(file, flag, &around)?.0 })).collect()
     };
+    let there = match &source {
+        Source::Api(client, _) if args.beside.is_none() => hidden_there(client).await,
+        Source::Api(..) | Source::Store(_) => Redact::default(),
+    };
     let settings = Settings {
         listener,
         path: if args.path.is_empty() { of_file.path } else { args.path },
@@ -44,8 +54,8 @@ pub async fn web(config: &Config, args: Web) -> Result<u8, Failure> {
         tokens: tokens()?,
         read_only: args.read_only || of_file.read_only,
         redact: Redact {
-            names: [args.redact, of_file.redact].concat(),
-            all: args.hide_data || of_file.hide_data,
+            names: [args.redact, of_file.redact, there.names].concat(),
+            all: args.hide_data || of_file.hide_data || there.all,
         },
     };
     let page = ::web::Web::new(settings, source, Box::new(Ours(Look::of_stdout(false))))?;
@@ -82,6 +92,23 @@ async fn source(config: &Config, is_beside: bool) -> Result<Source, Failure> {
         Access::Store(store) => Ok(Source::Store(store)),
         Access::Spool(spool) => Err(puts_only(&spool)),
     }
+}
+
+/// What the settings of the supervisor hide. Its own page hides it, and so does one that was started without its file.
+async fn hidden_there(client: &Client) -> Redact {
+    let asked = timeout(PATIENCE, client.config()).await;
+    let why = match asked {
+        Ok(Ok(shown)) => {
+            let value = |name: &str| shown.settings.get(name).map(|shown| shown.value.clone());
+            let read = |name: &str| value(name).and_then(|value| serde_json::from_value(value).ok());
+            let all = value("web.hide_data") == Some(true.into());
+            return Redact { names: read("web.redact").unwrap_or_default(), all };
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no answer within {} s", PATIENCE.as_secs()),
+    };
+    eprintln!("note: what the settings of the supervisor hide is shown here: they cannot be read: {why}");
+    Redact::default()
 }
 
 /// The sentences of the commands, for the page.

@@ -120,3 +120,14 @@ fn settings_of_the_page_hold_for_the_command_too() {
     let (code, said) = sandbox.refused(&["check", "-c", "conf.yaml", "--web", "nowhere"]);
     assert!(code == 78 && said.contains("nowhere"), "{code} {said}");
 }
+
+#[test]
+fn page_without_the_file_of_its_supervisor_hides_what_that_hides() {
+    let sandbox = Sandbox::new(Setting::Root);
+    fs::write(sandbox.path("work/conf.yaml"), "web: {redact: [password]}\npools: [{workers: 1}]\n").unwrap();
+    let _running = sandbox.start(&["-c", "conf.yaml"]);
+    let job = sandbox.ok(&["put", "later", "mail.Send", r#"{"to": "ada", "password": "canary"}"#]);
+    let page = Served::start(&sandbox, &[]);
+    let shown = page.ask("GET", &format!("/job/{}", job.trim()), &[&page.enter()], "");
+    assert!(shown.contains("ada") && !shown.contains("canary"), "{shown}");
+}
