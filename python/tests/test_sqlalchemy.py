@@ -61,6 +61,17 @@ class OnCommit(unittest.TestCase):
             self.session.commit()
             self.assertEqual(self.put(), [])
 
+    def test_what_is_no_job_to_put_is_refused_before_the_commit(self):
+        from taskvisor.sqlalchemy import on_commit
+
+        with recording() as self.jobs:
+            on_commit(self.session, real_jobs.add.prepare(1))
+            for wrong in (real_jobs.add, real_jobs.add.put(2), lambda: None):
+                with self.subTest(wrong=wrong), self.assertRaisesRegex(TypeError, "not queued yet, as send.prepare"):
+                    on_commit(self.session, real_jobs.add.prepare(3), wrong)
+            self.session.commit()
+            self.assertEqual(self.put(), [2, 1])
+
     def test_transaction_that_ends_without_a_commit_drops_them(self):
         from taskvisor.sqlalchemy import on_commit
 

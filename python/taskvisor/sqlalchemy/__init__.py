@@ -10,13 +10,12 @@
 
 from __future__ import annotations
 
+from ..client.new_job import NewJob
 from ..client.putting import put_many
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from ..client.new_job import NewJob
 
 #: Where a session keeps the jobs that wait for its commit.
 _WAITING = "taskvisor.on_commit"
@@ -30,6 +29,10 @@ def on_commit(session: Any, *jobs: NewJob) -> None:
     Those of a savepoint or session that is rolled back or closed before are not put. For an `AsyncSession` the commit puts
     them, too. If they cannot be put, `commit` raises `PutError`: the transaction is committed then.
     """
+    for job in jobs:
+        # Not at the commit: the transaction would be committed then, and all its jobs lost.
+        if not isinstance(job, NewJob):
+            raise TypeError(f"on_commit takes jobs that are not queued yet, as send.prepare(...) and NewJob(...), not {job!r}")
     plain = getattr(session, "sync_session", session)
     waiting = plain.info.get(_WAITING)
     if waiting is None:
