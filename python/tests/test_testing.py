@@ -14,6 +14,13 @@ from taskvisor.testing import inline, recording
 
 
 class Inline(unittest.TestCase):
+    def test_output_is_not_looked_for_at_a_supervisor_that_knows_nothing_of_the_test(self):
+        for mode in (inline, recording):
+            with self.subTest(mode=mode), mode(), mock.patch("taskvisor.client.asking.once") as asked:
+                with self.assertRaisesRegex(NotImplementedError, "use taskvisor.testing.Server"):
+                    real_jobs.add.put(1).logs()
+                asked.assert_not_called()
+
     def test_puts_of_jobs_run_after_the_job_that_put_them(self):
         with inline() as jobs:
             id = real_jobs.puts.put(3)
