@@ -58,10 +58,10 @@ fn every_page_is_sound_in_every_look_and_width() {
                 browser.look(width, colors);
                 let wide = browser.js("return document.documentElement.scrollWidth - innerWidth");
                 assert!(wide.as_i64().unwrap() <= 0, "{path} is {wide} px too wide at {width} in {colors}");
-            }
-            if let Ok(axe) = &axe {
-                let found = violations(&browser, axe);
-                wrong.extend(found.iter().map(|one| format!("{path} in {colors}: {one}")));
+                if let Ok(axe) = &axe {
+                    let found = violations(&browser, axe);
+                    wrong.extend(found.iter().map(|one| format!("{path} at {width} in {colors}: {one}")));
+                }
             }
         }
     }
