@@ -37,6 +37,13 @@ class Program(unittest.TestCase):
         os.chmod(program, 0o755)
         done = self.run_module()
         self.assertEqual((done.returncode, done.stdout), (5, "--version\n"), done.stderr)
+        # So it is for puts and servers in an environment that is not activated.
+        found = subprocess.run([sys.executable, "-c", "from taskvisor.client.program import path\n"
+                                "from taskvisor.testing import Server\nprint(path(), Server()._program == path())"],
+                               env={"PATH": "/nowhere", "PYTHONPATH": self.target}, cwd=self.target,
+                               stdout=subprocess.PIPE, universal_newlines=True, check=True)
+        self.assertEqual((os.path.realpath(found.stdout.split()[0]), found.stdout.split()[1]),
+                         (os.path.realpath(program), "True"))
 
 
 if __name__ == "__main__":

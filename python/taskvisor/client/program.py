@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 
 def path() -> Optional[str]:
-    """Where the program is."""
-    return shutil.which("taskvisor")
+    """Where the program is: in PATH, else beside this package, as in an environment that is not activated."""
+    from .. import installed
+
+    return shutil.which("taskvisor") or installed.program()
 
 
 def logs(job: str, options: Sequence[str] = ()) -> str:
@@ -122,25 +124,25 @@ def hindrance(socket: str) -> str:
 
 def put(jobs: list[dict[str, Any]], before: str, place: dict[str, str]) -> list[str]:
     """Queues the jobs and returns their ids. `before` says in errors why the socket could not be used."""
-    path = shutil.which("taskvisor")
-    assert path is not None, "its caller has looked"
+    program = path()
+    assert program is not None, "its caller has looked"
     environment = {**(_environment() or os.environ), **place}
     for name in (job[key] for job in jobs for key in ("queue", "class")):
         # The program would take such a name for an option, and print its help for an id.
         if name.startswith("-"):
-            raise PutError(f"failed to put {count(jobs)}: {before}, and {name!r} cannot be given to {path} put, "
+            raise PutError(f"failed to put {count(jobs)}: {before}, and {name!r} cannot be given to {program} put, "
                            "as it begins with '-'; start the supervisor")
     if not place:
-        _must_have_a_store(path, jobs, before)
+        _must_have_a_store(program, jobs, before)
     # One process for each job: the program has no batches with different classes, so this is not all or none.
     ids: list[str] = []
     for job in jobs:
-        done = subprocess.run(_command(path, job), input=frames.strict_json(job["data"]).encode(),
+        done = subprocess.run(_command(program, job), input=frames.strict_json(job["data"]).encode(),
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False, env=environment)
         if done.returncode != 0:
             said = done.stderr.decode("utf-8", "replace").strip()
             queued = f" after {len(ids)} that are queued" if ids else ""
-            raise PutError(f"failed to put {count(jobs)}{queued}: {before}, and {path} put ended with "
+            raise PutError(f"failed to put {count(jobs)}{queued}: {before}, and {program} put ended with "
                            f"{done.returncode}: {said}")
         ids.append(done.stdout.decode().strip())
         notes.warn(notes.of_program(job["queue"], done.stderr.decode("utf-8", "replace")))

@@ -13,6 +13,7 @@ import tempfile
 import time
 
 from ..client import asking, registry, stand_in, waiting
+from ..client.program import path
 from ..errors import SupervisorError
 
 TYPE_CHECKING = False
@@ -43,7 +44,7 @@ class Server:
                  settings: Optional[Mapping[str, Any]] = None) -> None:
         self._modules, self._workers, self._mode, self._queues = modules, workers, mode, queues
         self._broker, self._options, self._settings = broker, options, dict(settings or {})
-        self._program = program or os.environ.get("TASKVISOR_PROGRAM") or shutil.which("taskvisor") or ""
+        self._program = program or os.environ.get("TASKVISOR_PROGRAM") or path() or ""
         self._process: Optional[subprocess.Popen[bytes]] = None
         self._before: dict[str, Optional[str]] = {}
         self._stand_in: Optional[stand_in.StandIn] = None

@@ -1,0 +1,27 @@
+"""Finds the program that was installed with this package, whatever PATH says. Imported only when it is needed."""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional
+
+
+def _programs() -> list[str]:
+    """Where pip puts programs: beside this interpreter, beside the package (--target, --prefix), and for --user."""
+    package = os.path.dirname(os.path.abspath(__file__))
+    site = os.path.dirname(package)
+    return [
+        os.path.join(sysconfig.get_path("scripts"), "taskvisor"),
+        os.path.join(site, "bin", "taskvisor"),
+        os.path.join(site, "..", "..", "..", "bin", "taskvisor"),
+        os.path.join(sysconfig.get_path("scripts", "posix_user"), "taskvisor"),
+    ]
+
+
+def program() -> Optional[str]:
+    """The path of the program; None if this is the library alone."""
+    return next((path for path in _programs() if os.access(path, os.X_OK)), None)
