@@ -313,8 +313,10 @@ class Stopped(RedisTest):
         from taskvisor import PutError
         from taskvisor.redis import RedisClient, connection
 
-        silent = socket.create_server(("127.0.0.1", 0))
+        silent = socket.socket()
         self.addCleanup(silent.close)
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
         said = []
 
         def put(scheme):

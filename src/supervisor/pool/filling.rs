@@ -169,6 +169,8 @@ impl Pool {
 
     /// The worker that has been idle longest, if it can be spared, and when it will have been idle long enough.
     fn idlest(&self) -> Option<(Instant, usize)> {
+        // Only a pool with a range of workers ends idle ones; what a scale leaves over goes by that name.
+        self.settings.min_workers?;
         if self.slots.index().count(Kind::Working) <= usize::from(self.min_workers()) {
             return None;
         }

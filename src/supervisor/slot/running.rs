@@ -223,6 +223,11 @@ impl Running {
         ran
     }
 
+    /// When it must be gone, if somebody else may already run it.
+    pub(super) fn gone_by(&self) -> Option<Instant> {
+        self.deadline.filter(|_| matches!(self.phase, Phase::Ends(why) if why.is_anothers()))
+    }
+
     /// Its worker is being ended for `why`.
     pub(crate) fn ends_with_its_worker(&mut self, why: Why) {
         if self.phase == Phase::Runs {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::Slot;
-use super::running::Phase;
+use super::running::{Phase, Running};
 use super::state::State;
 use crate::Command;
 use crate::stop::Stopping;
@@ -88,7 +88,11 @@ impl Slot {
         orders: &mut VecDeque<Command>,
     ) {
         match signal {
-            Signal::Term => self.enter(State::Stopping { why, kill_at }, now),
+            Signal::Term => {
+                // One that somebody else may already run gets no more time by another reason to end the worker.
+                let kill_at = self.jobs.iter().filter_map(Running::gone_by).fold(kill_at, Instant::min);
+                self.enter(State::Stopping { why, kill_at }, now);
+            }
             Signal::Kill => self.enter(State::Killed { why, stuck: None }, now),
         }
         for job in &mut self.jobs {

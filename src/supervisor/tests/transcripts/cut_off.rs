@@ -373,3 +373,26 @@ fn job_given_just_before_the_keepers_fence_of_an_earlier_one_pays_nothing_for_it
          58.3 > settle b released after 0, stopped",
     );
 }
+
+/// A stop gives no more time to a job that somebody else may already run.
+#[test]
+fn stop_in_the_grace_of_a_job_that_has_moved_does_not_put_off_its_end() {
+    check(
+        coroutine(1),
+        "0.1 ready 1.1
+         0.2 fetched a b
+         5 revoked a moved
+         5.5 stop terminate
+         6.1 exited 1.1 killed",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1 1.1 1.1
+         0.2 > assign 1.1 a
+         0.2 > assign 1.1 b
+         0.2 > kill_at 1.1 58.2
+         5 > cancel 1.1 a (moved)
+         5.5 > term 1.1 (stop)
+         6 > kill 1.1 (stop)
+         6.1 > drop a (moved)
+         6.1 > settle b released after 0, stopped",
+    );
+}
