@@ -200,7 +200,9 @@ fn supervisor_that_is_killed_is_missed_and_found_again() {
 fn terminal_is_sane_after_stop_and_continue_resize_and_term() {
     let sandbox = sandbox();
     let _running = sandbox.start(&["-w", "1"]);
-    let Some(screen) = Screen::open(&sandbox, (80, 24), &["top"]) else { return };
+    // Without job control: else the shell would take the terminal as soon as it hears of the stop.
+    let line = format!("set +m; {} top 2>stderr", sandbox.command(&[]).get_program().to_str().unwrap());
+    let Some(screen) = Screen::run(&sandbox, (80, 24), &line) else { return };
     screen.shows("healthy");
     screen.ok(&["resize-window", "-x", "100", "-y", "30"]);
     wait_until("the last line is the last", || {

@@ -354,8 +354,15 @@ mod tests {
         for _ in 0..2000 {
             log.add(Rank::Detail, vec![b'x'; 1000]);
         }
-        let (dropped, trouble) = log.trouble();
-        let trouble = trouble.unwrap();
+        let until = std::time::Instant::now() + Duration::from_secs(20);
+        // The thread that writes may not have had its turn yet.
+        let (dropped, trouble) = loop {
+            match log.trouble() {
+                (dropped, Some(trouble)) => break (dropped, trouble),
+                _ => assert!(std::time::Instant::now() < until, "nothing is said"),
+            }
+            std::thread::yield_now();
+        };
         assert!(
             dropped > 1000 && trouble.contains("nobody reads the log (the journal at"),
             "{dropped}: {trouble}"
