@@ -134,7 +134,7 @@ class Preload(RqTest):
         late = self.keeper.ask()
         self.addCleanup(late.close)
         self.assertEqual(template.wait(), 0, "it ends at the next order")
-        self.assertIn("has changed: the next one imports it anew", template.stderr())
+        self.assertIn("has changed: a new template imports it again", template.stderr())
         self.assertEqual(template.receive()[0], "leaving", "else its end would count as a crash")
         self.template("--preload", "auto")
         self.assertEqual(self.look("tasks_old"), (True, "second"))

@@ -32,7 +32,7 @@ const LIMITS: Limits = Limits { time: Duration::from_secs(10), bytes: 256 << 10 
 const SERVER: Duration = Duration::from_secs(5);
 /// Variables that it has of the supervisor's: none of them is a secret.
 const PASSED: [&str; 4] = ["LANG", "PATH", "TASKVISOR_WITHOUT", "TZ"];
-/// How much of what it has said is told if that is no diagnosis.
+/// Limit of the doctor's output in an error, in bytes, when that output is not a diagnosis.
 const TOLD: usize = 500;
 
 #[derive(Clone, Copy)]
@@ -167,7 +167,7 @@ fn hear(said: &mut PipeReader, limits: Limits) -> Result<Vec<u8>, String> {
     }
 }
 
-/// What it has said in place of a diagnosis.
+/// The error for output that is not a diagnosis: how the doctor ended, and the beginning of its output.
 fn odd(ended: io::Result<std::process::ExitStatus>, text: &[u8]) -> String {
     let how = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
     let text = String::from_utf8_lossy(&text[..text.len().min(TOLD)]).trim().replace('\n', "; ");

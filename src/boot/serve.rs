@@ -35,6 +35,9 @@ use spool::Desk;
 
 /// How long to look for processes that outlived the keeper.
 const SWEEP: Duration = Duration::from_secs(5);
+/// How long a start runs code that is not needed later. Nothing depends on it: code that is unmapped too early is read
+/// again from the file.
+const START: Duration = Duration::from_secs(1);
 
 /// How long the end waits for a reader of the log that has stopped reading.
 pub const LAST_LINES: Duration = Duration::from_secs(1);
@@ -229,9 +232,9 @@ fn run(
     ended
 }
 
-/// Unmaps the code that only the start needed, when that is usually over.
+/// Unmaps the code that only the start needed.
 async fn leave_start_behind() {
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    tokio::time::sleep(START).await;
     keeper::unmap_code();
 }
 

@@ -86,7 +86,7 @@ impl Taker {
         let look = spawn_blocking(move || desk.look()).await.ok()?;
         self.complaints.note(UNREAD, &look.as_ref().map_err(|error| self.unread(error)), clock::now());
         let Look { puts, odd } = look.ok()?;
-        // What still cannot be set aside is told again below.
+        // Cleared first: files that still cannot be set aside are reported again below.
         self.complaints.well_for(REFUSED, STUCK, clock::now());
         for (path, why) in odd {
             self.set_aside(&path, &why);

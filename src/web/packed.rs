@@ -14,7 +14,7 @@ pub fn packed(code: StatusCode, headers: &HeaderMap, html: &str) -> Response {
     html.hash(&mut hash);
     let tag = format!("\"{:016x}\"", hash.finish());
     let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
-    // A failure is told again each time (RFC 9110, section 13.2.1): to the script 304 means that all is well.
+    // Only a success may be 304 (RFC 9110, section 13.2.1). The page's script takes 304 for a page without a failure.
     if is_known && code.is_success() {
         return (StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response();
     }

@@ -90,5 +90,5 @@ fn code_that_changes_on_disk_counts_for_the_next_job() {
     let said = scene.sandbox.stderr();
     assert_eq!((&modules.template()["restarts"], said.contains(" died")), (&json!(0), false), "{said}");
     assert!(stop(&mut running).success());
-    assert!(scene.sandbox.stderr().contains("has changed: the next one imports it anew"));
+    assert!(scene.sandbox.stderr().contains("has changed: a new template imports it again"));
 }

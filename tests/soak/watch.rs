@@ -8,8 +8,8 @@ use crate::blows::{Strikes, now};
 use crate::sandbox::{Sandbox, reasons};
 use crate::tally::Tally;
 
-/// So long after the beginning of an outage nobody may say any more that all is well, in milliseconds: what has failed for
-/// 5 s is told. A supervisor at rest has nothing that fails but the questions that are asked here from the beginning.
+/// Limit of the time from the beginning of an outage until `status` is no longer healthy, in milliseconds: what has failed
+/// for 5 s is reported. An idle supervisor asks its broker nothing by itself, so the watch asks it from the beginning.
 const PATIENCE: u64 = 8_000;
 
 /// Asks again and again until told to end.

@@ -16,7 +16,7 @@ fn asked(sandbox: &Sandbox) -> Value {
     serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"))
 }
 
-/// The findings, without the figures that are measured anew each time.
+/// The findings, without the figures that differ from one measurement to the next.
 fn findings(document: &Value) -> Vec<Value> {
     let mut all = document["checks"].as_array().unwrap_or_else(|| panic!("{document}")).clone();
     for check in &mut all {

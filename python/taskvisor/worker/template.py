@@ -74,7 +74,7 @@ class Template:
             if self._descriptor in ready and self._told_to_stop():
                 return 0
             if preload is not None and preload.is_outdated():
-                why = "code that this template has imported for its jobs has changed: the next one imports it anew"
+                why = "code that this template has imported for its jobs has changed: a new template imports it again"
                 print_at_once(f"taskvisor.worker: {why}\n")
                 # Not a crash, after which the next one would wait.
                 self._channel.write(frame("leaving", {"why": why}))

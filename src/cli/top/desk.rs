@@ -66,7 +66,7 @@ impl Desk {
         match self.seen(want).await {
             Ok(seen) => self.say(News::Seen(Box::new(seen))),
             Err(failure) => {
-                // The next look finds its way anew: another supervisor may listen by then.
+                // The next request chooses again between supervisor and broker: another supervisor may listen by then.
                 *self.way.lock().unwrap_or_else(PoisonError::into_inner) = None;
                 self.say(News::Unseen(failure.in_a_line()));
             }

@@ -204,7 +204,7 @@ async fn output(app: &App, job: &JobRecord) -> Markup {
         @if let Some(note) = &note { p.dim { (text::shown(note)) } }
         @if text.is_empty() && follow.is_none() { @if note.is_none() { p.empty { "It has printed nothing." } } }
         @else {
-            // Each attempt has a fence of its own: with another one the output begins anew.
+            // The fence names the attempt: when it changes, the script replaces the output of the attempt before.
             div.out tabindex="0" role="log" aria-label="Output" data-keep=(job.fence.0) data-follow=[follow] {
                 pre { (PreEscaped(text)) }
             }
