@@ -136,8 +136,7 @@ pub(super) fn outcome(done: &Done<'_>) -> Result<Outcome, String> {
         worker::Outcome::UnknownClass => Outcome::UnknownClass,
         worker::Outcome::Canceled => {
             let why = done.error.as_ref().map_or("it does not say why", |error| &error.message);
-            let message =
-                format!("its worker was told to end by a process outside of this supervisor: {why}");
+            let message = format!("it was asked to end, and not by this supervisor: {why}");
             Outcome::Interrupted(Failure { group: "interrupted".into(), message, trace: None }.cut())
         }
     })

@@ -10,7 +10,6 @@ import concurrent.futures
 import itertools
 import os
 import select
-import signal
 import sys
 import threading
 import traceback
@@ -29,11 +28,15 @@ from .fork_guard import ForkGuard, leave_child
 from .loop_watch import LoopWatch, Watched
 from .outgoing import Outgoing
 from .place import report_cancellation
+from .shared_loop import JobTask, SharedLoop, was_cut_off
 
 #: Threads of `asyncio.to_thread` and of name lookups beside one for each job: as many as asyncio itself has.
 _SPARE_THREADS = min(32, (os.cpu_count() or 1) + 4)
 _CHUNK = 64 * 1024
 _LARGE_CHUNK = 1024 * 1024
+#: Seconds after which a job that a neighbour has canceled may begin again.
+_LATER = 1.0
+_ADVICE = "`asyncio.all_tasks()` has those of all jobs of this worker: cancel only the tasks that the job has made"
 
 
 class _Run(Watched):
@@ -74,7 +77,9 @@ class Worker:
         self._watch = None if concurrency == 1 else LoopWatch(loop, self.outgoing, descriptor,
                                                               lambda: list(self._runs.values()))
         loop.add_reader(descriptor, self._on_readable)
-        loop.add_signal_handler(signal.SIGTERM, self._on_term)
+        self._shared = SharedLoop(loop, self._on_term)
+        # A job may turn the channel in place of the loop: what comes of it is not the job's.
+        self._context = copy_context()
         self._guard = ForkGuard([descriptor])
 
     # Methods for jobs.
@@ -126,7 +131,7 @@ class Worker:
                 else:
                     later.append(line)
         self._lines.extendleft(reversed(later))
-        self._loop.call_soon(self._handle_lines)
+        self._loop.call_soon(self._handle_lines, context=self._context)
 
     # Handlers of the supervisor's frames.
 
@@ -184,8 +189,7 @@ class Worker:
         else:
             run.job.must_end()
         if run.task is not None:
-            # Not at once: a task that is canceled before its first step never runs, and would never send `done`.
-            self._loop.call_soon(run.task.cancel)
+            run.task.cancel()
 
     def _close(self) -> None:
         self._closing = True
@@ -228,13 +232,17 @@ class Worker:
         token = of_task.set(job)
         try:
             if function.is_async:
-                run.task = self._loop.create_task(self._in_task(run, function))
+                # Not by `create_task`: a job may have set a factory of its own.
+                run.task = task = JobTask(self._in_task(run, function), loop=self._loop)
+                task.job = job
             else:
                 self._threads.submit(copy_context().run, self._in_thread, run, function)
         finally:
             of_task.reset(token)
 
     async def _in_task(self, run: _Run, function: Function) -> None:
+        if run.task is not None:
+            run.task.has_begun = True
         try:
             args, kwargs = function.call_for(run.job.data)
             around.begin(run.job)
@@ -268,6 +276,9 @@ class Worker:
 
     def _raised(self, run: _Run, error: BaseException) -> bytes:
         is_cancel = isinstance(error, asyncio.CancelledError)
+        task = run.task
+        if run.stopped_by is None and task is not None and task.is_canceled_by_others and was_cut_off(error):
+            return self._canceled_by_others(run.job, task.culprit, error)
         if run.stopped_by in ("cancel", "signal") and is_cancel:
             report_cancellation(self._why(run), error, sys.stderr)
         if is_cancel and run.stopped_by in ("signal", "soft"):
@@ -285,6 +296,18 @@ class Worker:
             return outcome.canceled(run.job, error)
         return outcome.ended_by(run.job, error)
 
+    def _canceled_by_others(self, job: Job, culprit: Optional[Job], error: BaseException) -> bytes:
+        """Neither the job nor the supervisor has canceled its task: that is no failure of the job."""
+        who = "code that belongs to no job" if culprit is None else f"job {culprit.id} ({culprit.class_name})"
+        told = Interrupted(f"its task was canceled by {who} in its worker").with_traceback(error.__traceback__)
+        report_cancellation(told, error, sys.stderr)
+        around.fail(job, told)
+        if culprit is None:
+            return outcome.canceled(job, told)
+        text = f"job {culprit.id} ({culprit.class_name}) has canceled the task of job {job.id}, which runs again. {_ADVICE}"
+        self.send(frames.frame("warning", {"text": text}) + frames.log(culprit.id, f"taskvisor.worker: {text}"))
+        return outcome.given_back(job, _LATER, str(told), type(told).__name__)
+
     @staticmethod
     def _why(run: _Run) -> Interrupted:
         if run.stopped_by == "soft":
@@ -298,6 +321,7 @@ class Worker:
         if run.soft is not None:
             run.soft.cancel()
         run.job.ended = True
+        self._shared.end_job(run.job)
         if line:
             self.send(line)
         del self._runs[run.job.id]
@@ -318,8 +342,13 @@ def serve(application: Application, descriptor: int, concurrency: int, hello: by
         try:
             status = loop.run_until_complete(worker.ended)
             break
-        except SystemExit:
-            # asyncio passes it on when a task started by a job raises it. The other jobs go on.
+        except (SystemExit, KeyboardInterrupt):
+            # asyncio passes them on when a task started by a job raises them. The other jobs go on.
+            traceback.print_exc()
+        except RuntimeError:
+            # A thread of a job has stopped the loop.
+            if loop.is_closed():
+                raise
             traceback.print_exc()
     worker.outgoing.drain()
     _finish(loop)

@@ -30,6 +30,7 @@ from ..protocol import frames
 from . import outcome, streams
 from .outgoing import Outgoing
 from .place import LONGEST_TRACE, PACKAGE
+from .shared_loop import JobTask
 
 #: How often it looks, in seconds.
 _TICK = 0.25
@@ -57,7 +58,7 @@ class Watched:
     def __init__(self, job: Job) -> None:
         self.job: Job = job
         #: None for a plain function: it runs in a thread, which cannot be ended from outside.
-        self.task: Optional[asyncio.Task[None]] = None
+        self.task: Optional[JobTask] = None
         #: The end of a job that has returned from its thread, which the loop has yet to send.
         self.line: Optional[bytes] = None
 

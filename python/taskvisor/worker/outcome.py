@@ -89,9 +89,9 @@ def with_traces(done: bytes, cpu: float, left: list[str]) -> bytes:
     return done[:-3] + f',"cpu":{cpu:.6f}{more}}}}}\n'.encode("utf-8", "replace")
 
 
-def given_back(job: Job, after: float, message: str) -> bytes:
+def given_back(job: Job, after: float, message: str, group: str = BLOCKED) -> bytes:
     """The end of a run that another job has cut short: not an attempt."""
-    return _done(job, "snooze", after=after, error={"group": BLOCKED, "message": message[:LONGEST_MESSAGE]})
+    return _done(job, "snooze", after=after, error={"group": group, "message": message[:LONGEST_MESSAGE]})
 
 
 def blocked(job: Job, message: str, trace: str) -> bytes:
