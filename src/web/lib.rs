@@ -38,6 +38,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 pub use json::Redact;
+pub use order::acts;
 pub use session::{Role, Token};
 pub use source::Source;
 pub use trouble::Trouble;

@@ -99,37 +99,53 @@ impl Deed {
     }
 }
 
+/// Reads an order from the fields of a form.
+type Read = fn(&Fields) -> Option<Order>;
+
+/// The orders about jobs, by their names in forms.
+const OF_JOBS: [(&str, Read); 9] = [
+    ("retry", |fields| Some(Order::Retry(jobs(fields)?))),
+    ("discard", |fields| Some(Order::Discard(jobs(fields)?))),
+    ("cancel", |fields| Some(Order::Cancel(jobs(fields)?))),
+    ("again", |fields| Some(Order::Again(job(fields)?))),
+    ("track", |fields| Some(Order::Track(job(fields)?, true))),
+    ("untrack", |fields| Some(Order::Track(job(fields)?, false))),
+    ("priority", |fields| Some(Order::Prioritize(job(fields)?))),
+    ("retry-all", |fields| Some(Order::Bulk(bulk(fields, Act::Retry)?))),
+    ("discard-all", |fields| Some(Order::Bulk(bulk(fields, Act::Discard)?))),
+];
+
+/// The names of all orders that a page can give.
+pub fn acts() -> impl Iterator<Item = &'static str> {
+    OF_JOBS.iter().map(|(name, _)| *name).chain(DEEDS.iter().map(|(name, ..)| *name))
+}
+
 /// Limit of the jobs that one order names.
 const JOBS: usize = 1000;
+
+fn jobs(fields: &Fields) -> Option<Vec<String>> {
+    let jobs: Vec<String> = fields.all("job").take(JOBS).map(str::to_owned).collect();
+    (!jobs.is_empty()).then_some(jobs)
+}
+
+fn job(fields: &Fields) -> Option<String> {
+    fields.get("job").map(str::to_owned)
+}
 
 impl Order {
     /// Reads an order; none if it is none of ours.
     pub fn read(fields: &Fields) -> Option<Order> {
-        let jobs = || {
-            Some(fields.all("job").take(JOBS).map(str::to_owned).collect::<Vec<_>>())
-                .filter(|jobs| !jobs.is_empty())
+        let act = fields.get("act")?;
+        if let Some((_, read)) = OF_JOBS.iter().find(|(name, _)| *name == act) {
+            return read(fields);
+        }
+        let (_, thing, deed) = DEEDS.iter().find(|(name, ..)| *name == act)?;
+        let name = match thing {
+            Thing::Queue => "queue",
+            Thing::Pool => "pool",
+            Thing::Recurring => "name",
         };
-        let job = || fields.get("job").map(str::to_owned);
-        Some(match fields.get("act")? {
-            "retry" => Order::Retry(jobs()?),
-            "discard" => Order::Discard(jobs()?),
-            "cancel" => Order::Cancel(jobs()?),
-            "again" => Order::Again(job()?),
-            "track" => Order::Track(job()?, true),
-            "untrack" => Order::Track(job()?, false),
-            "priority" => Order::Prioritize(job()?),
-            "retry-all" => Order::Bulk(bulk(fields, Act::Retry)?),
-            "discard-all" => Order::Bulk(bulk(fields, Act::Discard)?),
-            act => {
-                let (_, thing, deed) = DEEDS.iter().find(|(name, ..)| *name == act)?;
-                let name = match thing {
-                    Thing::Queue => "queue",
-                    Thing::Pool => "pool",
-                    Thing::Recurring => "name",
-                };
-                Order::Of { thing: *thing, deed: *deed, name: fields.get(name)?.to_owned() }
-            }
-        })
+        Some(Order::Of { thing: *thing, deed: *deed, name: fields.get(name)?.to_owned() })
     }
 
     /// What is asked, as a title.

@@ -3,13 +3,13 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::sandbox::{missing, wait_until};
+use crate::sandbox::{is_root, missing, pids, wait_until};
 
 /// A browser with one window; it ends with this value.
 pub struct Browser {
@@ -124,6 +124,43 @@ impl Browser {
         self.post("/actions", &json!({ "actions": [{ "type": "key", "id": "keys", "actions": actions }] }));
     }
 
+    /// Presses a key while another one is held down.
+    pub fn chord(&self, held: &str, key: &str) {
+        let actions = [("keyDown", held), ("keyDown", key), ("keyUp", key), ("keyUp", held)]
+            .map(|(kind, value)| json!({ "type": kind, "value": value }));
+        self.post("/actions", &json!({ "actions": [{ "type": "key", "id": "keys", "actions": actions }] }));
+    }
+
+    /// What a selector of CSS finds first, for `/element/…`.
+    fn element(&self, selector: &str) -> String {
+        let found = self.post("/element", &json!({ "using": "css selector", "value": selector }));
+        let id = found.as_object().and_then(|found| found.values().next()?.as_str());
+        format!("/element/{}", id.unwrap_or_else(|| panic!("{selector}: {found}")))
+    }
+
+    /// Clicks on what a selector finds first, as the mouse does.
+    pub fn click(&self, selector: &str) {
+        // A reader scrolls until nothing lies over it.
+        self.js(&format!(
+            "document.querySelector(`{selector}`).scrollIntoView({{ block: 'center' }}); return 1"
+        ));
+        self.post(&format!("{}/click", self.element(selector)), &json!({}));
+    }
+
+    /// Puts a text into a field, in place of what is there.
+    pub fn fill(&self, selector: &str, text: &str) {
+        let element = self.element(selector);
+        self.post(&format!("{element}/clear"), &json!({}));
+        self.post(&format!("{element}/value"), &json!({ "text": text }));
+    }
+
+    /// Runs no script of any page from now on, or again.
+    pub fn scripts(&self, run: bool) {
+        // A script that is cut off in its work would be told as an error.
+        self.go("about:blank");
+        self.cdp("Emulation.setScriptExecutionDisabled", &json!({ "value": !run }));
+    }
+
     /// Calls the browser's own protocol.
     pub fn cdp(&self, cmd: &str, params: &Value) -> Value {
         self.post("/goog/cdp/execute", &json!({ "cmd": cmd, "params": params }))
@@ -168,8 +205,15 @@ fn driver() -> (Child, u16) {
     let turn = Path::new(env!("CARGO_TARGET_TMPDIR")).join("chromedriver.lock");
     let turn = File::options().create(true).append(true).open(turn).unwrap();
     turn.lock().unwrap();
-    let mut driver = Command::new("chromedriver")
-        .arg("--port=0")
+    // A test that is killed runs no destructor. The kernel ends `unshare` with the test and the driver with `unshare`,
+    // and with the first process of a namespace all others in it: the browser starts ten that know nothing of the driver.
+    let mut apart = Command::new("setpriv");
+    apart.args(["--pdeathsig", "KILL", "unshare", "--pid", "--mount-proc", "--fork", "--kill-child=KILL"]);
+    if !is_root() {
+        apart.arg("--map-root-user");
+    }
+    let mut driver = apart
+        .args(["chromedriver", "--port=0"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -212,4 +256,23 @@ impl Drop for Browser {
         self.driver.kill().ok();
         self.driver.wait().ok();
     }
+}
+
+#[test]
+fn browser_of_a_test_that_is_killed_ends_with_it() {
+    let space = |pid: u32, of: &str| std::fs::read_link(format!("/proc/{pid}/ns/{of}")).ok();
+    let count = move |inside: &PathBuf| {
+        pids().filter(|pid| space(*pid as u32, "pid").as_ref() == Some(inside)).count()
+    };
+    // For the kernel the thread that starts a process is its parent: the end of a test is that of its thread.
+    let opened = std::thread::spawn(move || {
+        let browser = Browser::open()?;
+        let inside = space(browser.driver.id(), "pid_for_children")?;
+        assert!(count(&inside) > 3, "the driver and the processes of the browser");
+        // No destructor runs.
+        std::mem::forget(browser);
+        Some(inside)
+    });
+    let Some(inside) = opened.join().unwrap() else { return };
+    wait_until("driver and browser have ended", || count(&inside) == 0);
 }

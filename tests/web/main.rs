@@ -8,6 +8,7 @@ mod redis_server;
 #[path = "../support/sandbox.rs"]
 mod sandbox;
 
+mod acts;
 mod away;
 mod beside;
 mod browser;
@@ -19,6 +20,7 @@ mod edits;
 mod follows;
 mod gate;
 mod looks;
+mod origins;
 mod page;
 mod processes;
 mod proxied;

@@ -95,8 +95,9 @@ fn line(exec: &Exec) -> String {
 }
 
 fn orders(app: &App, visit: &Visit, job: &JobRecord) -> Markup {
-    let query =
-        |act: &str| format!("act={act}&job={}&back={}", encoded(job.id.as_str()), encoded(&visit.url));
+    let leading =
+        |act: &str, back: &str| format!("act={act}&job={}&back={}", encoded(job.id.as_str()), encoded(back));
+    let query = |act: &str| leading(act, &visit.url);
     let ended = job.state.has_ended();
     html! {
         div.buttons {
@@ -104,7 +105,8 @@ fn orders(app: &App, visit: &Visit, job: &JobRecord) -> Markup {
             @if matches!(job.payload, Some(Payload::Data(_))) { (button(app, &query("again"), "Put again with other data…", "")) }
             @if !ended && !job.state.is_leased() { (button(app, &query("priority"), "Priority…", "")) }
             @if job.tracked { (button(app, &query("untrack"), "Unfollow", "")) } @else { (button(app, &query("track"), "Follow", "")) }
-            @if ended { (button(app, &query("discard"), "Discard…", "danger")) }
+            // Its page is gone then.
+            @if ended { (button(app, &leading("discard", &app.link("/jobs")), "Discard…", "danger")) }
         }
     }
 }

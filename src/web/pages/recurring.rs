@@ -59,7 +59,8 @@ fn faults(app: &App, one: &RecurringRecord, now: Millis) -> Markup {
 /// Draws the page of one recurring job.
 pub async fn one(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> {
     let (one, now) = (app.source.look(ShowRecurring { name: name.into() }).await?, app.now());
-    let query = |act: &str| format!("act={act}&name={}&back={}", encoded(name), encoded(&visit.url));
+    let leading = |act: &str, back: &str| format!("act={act}&name={}&back={}", encoded(name), encoded(back));
+    let query = |act: &str| leading(act, &visit.url);
     let (job, zone) = (&one.recurring.job, zone(app, &one.recurring.schedule));
     let main = html! {
         h1 { (text::short(name)) }
@@ -68,7 +69,8 @@ pub async fn one(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> 
                 (button(app, &query("recur-run"), "Run now", "main"))
                 @if one.paused.is_some() { (button(app, &query("recur-resume"), "Resume", "")) } @else { (button(app, &query("recur-pause"), "Pause", "")) }
                 (button(app, &query("recur-edit"), "Change…", ""))
-                (button(app, &query("recur-remove"), "Remove…", "danger"))
+                // Its page is gone then.
+                (button(app, &leading("recur-remove", &app.link("/recurring")), "Remove…", "danger"))
             }
         }
         @if let Some(pause) = &one.paused { p { (shape::paused()) " by " (text::shown(&pause.by)) " " (say::when(pause.since, now, &app.zone)) } }
