@@ -117,16 +117,21 @@ pub async fn note_put(
     config: &Config,
     access: &Access,
     typed: &Put,
-    (job, queue, payload): (&JobId, &QueueName, &Payload),
+    (job, put): (&JobId, &NewJob),
     notes: &[PutNote],
 ) {
+    let queue = &put.queue;
     if let Some(PutNote { note, hint, class, .. }) = notes.first() {
         let meant = meant(typed).filter(|_| class.is_none());
         say(note, &meant.or_else(|| hint.clone()).unwrap_or_default());
     } else if let Some(nobody) = Nobody::of(config, access, queue, false).await {
         let (what, hint) = nobody.words(queue);
         say(&what, &meant(typed).unwrap_or(hint));
-    } else if let (Access::Api(api, _), Payload::Exec(exec), None) = (access, payload, &config.remote)
+    } else if let (Access::Store(_), Payload::Data(_)) = (access, &put.payload)
+        && let Some(known) = known_instead(access, queue, &put.class).await
+    {
+        say_unknown(queue, &put.class, &known);
+    } else if let (Access::Api(api, _), Payload::Exec(exec), None) = (access, &put.payload, &config.remote)
         && let dir = Path::new(OsStr::from_bytes(&exec.cwd.0))
         && let Some(closed) = closed(dir)
         && let Ok(why) = api.why(&Subject::Job(job.clone())).await
@@ -147,7 +152,7 @@ pub async fn note_put(
 
 /// The classes that the workers on a queue know, if that is known and `class` is none of them.
 async fn known_instead(access: &Access, queue: &QueueName, class: &Class) -> Option<Vec<Class>> {
-    let Access::Api(api, _) = access else { return None };
+    let Access::Api(api, _) = access else { return Hosts::of(access).await.known_instead(queue, class) };
     let mut all = Vec::new();
     for pool in api.status().await.ok()?.pools.iter().filter(|pool| pool.queues.contains(queue)) {
         let known = api.why(&Subject::Pool(pool.name.clone())).await.ok()?.known;
@@ -181,9 +186,13 @@ pub async fn note_recurring(config: &Config, access: &Access, job: &NewJob) {
     } else if let Payload::Data(_) = job.payload
         && let Some(known) = known_instead(access, queue, &job.class).await
     {
-        let PutNote { note, hint, .. } = PutNote::unknown(queue, &job.class, &known);
-        say(&note, &hint.unwrap_or_default());
+        say_unknown(queue, &job.class, &known);
     }
+}
+
+fn say_unknown(queue: &QueueName, class: &Class, known: &[Class]) {
+    let PutNote { note, hint, .. } = PutNote::unknown(queue, class, known);
+    say(&note, &hint.unwrap_or_default());
 }
 
 pub fn say(what: &str, hint: &str) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::{Instance, Instant, PoolSign, Presence};
+use model::{Instance, Instant, PoolSign, PoolStatus, Presence, Why};
 use supervisor::Supervisor;
 
 /// Shortest time between two publications.
@@ -42,9 +42,16 @@ impl PresencePublisher {
             instance: instance.clone(),
             started: self.started,
             stopping: of.stopping(),
-            pools: of.status(now).iter().map(PoolSign::of).collect(),
+            pools: of.status(now).iter().map(|pool| sign(pool, of)).collect(),
         })
     }
+}
+
+fn sign(pool: &PoolStatus, of: &Supervisor) -> PoolSign {
+    // A list of that length is cut: what it lacks may be known all the same.
+    let classes: Vec<_> = of.known_in(&pool.name).take(Why::KNOWN_MAX).cloned().collect();
+    let is_whole = classes.len() < Why::KNOWN_MAX;
+    PoolSign { classes: if is_whole { classes } else { Vec::new() }, ..PoolSign::of(pool) }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::takers::{Takers, Wanted};
 use api::Queued;
 use broker::{Broker, Error};
 use model::verb::ShowFleet;
-use model::{Fleet, NewJob, Payload, PutNote, QueueCounts, QueueName};
+use model::{Class, Fleet, Member, NewJob, Payload, PutNote, QueueCounts, QueueName};
 
 /// How long to wait for the presence of the other supervisors. A broker that takes longer hangs.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -95,8 +95,13 @@ async fn notes(
         let takers = |queue: &QueueName| {
             fleet.as_ref().map(|fleet| fleet.supervisors.iter().filter(|one| one.takes(queue)).count())
         };
+        let is_told = |queue: &QueueName, class: &Class| {
+            fleet.as_ref().is_some_and(|all| Member::known_instead(&all.supervisors, queue, class).is_some())
+        };
         // One of those that take from the queue is this supervisor.
-        unknown.retain(|(queue, ..)| takers(queue).is_some_and(|takers| takers <= 1));
+        unknown.retain(|(queue, class, _)| {
+            takers(queue).is_some_and(|takers| takers <= 1) || is_told(queue, class)
+        });
     }
     let of_queues = unserved.iter().map(|queue| PutNote::no_pool(queue, &own));
     let of_classes = unknown.iter().map(|(queue, class, known)| PutNote::unknown(queue, class, known));

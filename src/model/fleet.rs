@@ -45,6 +45,9 @@ pub struct PoolSign {
     pub ready: usize,
     /// Number of slots that run all they can.
     pub busy: usize,
+    /// The classes that its workers know; empty = they have not said, it has programs, or there are 100 or more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<Class>,
 }
 
 impl PoolSign {
@@ -59,6 +62,7 @@ impl PoolSign {
             slots: pool.slots.len(),
             ready: count(SlotState::Ready),
             busy: count(SlotState::Busy),
+            classes: Vec::new(),
         }
     }
 }
@@ -112,7 +116,25 @@ pub struct Member {
 impl Member {
     /// Whether the supervisor lives and takes jobs from a queue.
     pub fn takes(&self, queue: &QueueName) -> bool {
-        !self.silent && self.stopping.is_none() && self.pools.iter().any(|pool| pool.queues.contains(queue))
+        self.is_taking() && self.pools.iter().any(|pool| pool.queues.contains(queue))
+    }
+
+    /// The classes that the workers of a queue know, if all pools that take from it have said theirs, and `class` is none
+    /// of them.
+    pub fn known_instead(all: &[Member], queue: &QueueName, class: &Class) -> Option<Vec<Class>> {
+        let mut known = Vec::new();
+        let takers = all.iter().filter(|member| member.is_taking());
+        for pool in takers.flat_map(|member| &member.pools).filter(|pool| pool.queues.contains(queue)) {
+            if pool.classes.is_empty() || pool.classes.contains(class) {
+                return None;
+            }
+            known.extend(pool.classes.iter().cloned());
+        }
+        Some(known).filter(|known| !known.is_empty())
+    }
+
+    fn is_taking(&self) -> bool {
+        !self.silent && self.stopping.is_none()
     }
 }
 

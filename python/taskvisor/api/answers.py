@@ -591,6 +591,7 @@ if TYPE_CHECKING:
         """A pool in numbers."""
 
         busy: int
+        classes: NotRequired[list[Class]]
         mode: str
         name: str
         paused: NotRequired[bool]

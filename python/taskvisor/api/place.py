@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..client import asking, endpoint, outside, waiting
+from ..client import asking, endpoint, outside, output, waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,3 +34,7 @@ class Supervisor:
     def ask(self, method: str, route: str, value: Any = None, timeout: Optional[float] = None) -> Any:
         """The value of an answer of the API."""
         return asking.ask_supervisor(method, route, value, timeout, self.at)
+
+    def logs(self, job: str, query: dict[str, Any]) -> str:
+        """What the job has printed."""
+        return output.of_supervisor(job, query, self.at)

@@ -110,7 +110,7 @@ class Tcp:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.path.strip("/") \
                 or parts.query or parts.fragment:
-            raise SupervisorError(f"not the address of a supervisor: {url!r}; it is http://HOST:PORT, or https:// of a proxy")
+            raise SupervisorError(_no_address(url))
         self.name = url
         self.host: str = parts.netloc
         self._address = parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
@@ -166,6 +166,20 @@ class Tcp:
         import ssl
 
         return ssl.create_default_context()
+
+
+def _no_address(url: str) -> str:
+    """Why this is not the address of a supervisor. What may be a password is not shown.
+
+    >>> _no_address("redis://:secret@h/0")
+    "not the address of a supervisor: 'redis://h/0'; jobs in a Redis are reached straight by taskvisor.redis.RedisClient"
+    """
+    from ..protocol.redis_address import shown
+
+    is_redis = url.partition("://")[0].rpartition("+")[2] in ("redis", "rediss", "valkey", "valkeys", "unix", "sentinel")
+    what = "jobs in a Redis are reached straight by taskvisor.redis.RedisClient" if is_redis else \
+        "it is http://HOST:PORT, or https:// of a proxy"
+    return f"not the address of a supervisor: {shown(url)!r}; {what}"
 
 
 def _token_of(path: str) -> str:

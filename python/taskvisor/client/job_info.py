@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..errors import SupervisorError
 from ..protocol import values
 
 TYPE_CHECKING = False
@@ -75,7 +76,13 @@ class JobInfo:
 
     @property
     def forensics(self) -> Optional[dict[str, Any]]:
-        """How its latest attempt ended: exit code or signal, usage, what was left running."""
+        """How its latest attempt ended: exit code or signal, usage, what was left running.
+
+        Straight from a Redis it is a `SupervisorError`: a supervisor has to be asked.
+        """
+        if "forensics" in self.record.get("lacks", ()):
+            raise SupervisorError(f"the forensics of job {self.id} cannot be read straight from a Redis: ask a supervisor, by "
+                                  "taskvisor.Client or taskvisor job show")
         return self.record.get("forensics")
 
     @property
@@ -121,8 +128,8 @@ class JobFailed(Exception):
         self.message: str = str(failure.get("message") or "")
         #: The traceback, if its worker has sent one.
         self.trace: Optional[str] = failure.get("trace")
-        #: How its latest attempt ended.
-        self.forensics: Optional[dict[str, Any]] = info.forensics
+        #: How its latest attempt ended; None straight from a Redis.
+        self.forensics: Optional[dict[str, Any]] = info.record.get("forensics")
 
     def __str__(self) -> str:
         how = {"failed": "has failed", "held": "is held"}.get(self.state, f"was {self.state}")

@@ -27,6 +27,9 @@ class StandIn(Protocol):
     def ask(self, method: str, route: str, value: Any, timeout: Optional[float] = None) -> Any:
         """The value of an answer of the API."""
 
+    def logs(self, job: str, query: dict[str, Any]) -> str:
+        """What the job has printed, or the part that is wanted, by the names of the API; raises why there is none."""
+
 
 class HasPlace(Protocol):
     """A client that knows where it puts jobs."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any, Optional
 
 #: Options in the query of the broker's URL that only the supervisor knows, not RQ's client.
-_OURS = {"prefix", "name", "results_ttl", "worker_ttl", "maintenance_interval", "scheduler", "max_jobs"}
+_OURS = {"protocol", "prefix", "name", "results_ttl", "worker_ttl", "maintenance_interval", "scheduler", "max_jobs"}
 
 
 #: Schemes that the supervisor knows by other names than redis-py.
@@ -43,6 +43,35 @@ def plain(url: str) -> str:
     return f"{head}?{kept}" if kept else head
 
 
+#: The options that the supervisor knows in the query, by what the URL begins with.
+_KNOWN = {"redis": ("protocol",), "rediss": ("ca", "cert", "key", "protocol"), "unix": ("user", "pass", "db", "protocol"),
+          "redis+sentinel": ("sentinel_user", "sentinel_pass"),
+          "rediss+sentinel": ("ca", "cert", "key", "sentinel_user", "sentinel_pass", "sentinel_tls")}
+
+
+def check(url: str) -> None:
+    """Refuses what the supervisor refuses in the query of a Redis with jobs of taskvisor: it would have no effect.
+
+    >>> check("redis://h/0?prefix=app")
+    Traceback (most recent call last):
+    ...
+    ValueError: the broker's URL cannot be taken: it has 'prefix='; redis:// knows protocol there
+    """
+    scheme, _, rest = url.partition("://")
+    known = _KNOWN[_SCHEMES.get(scheme, scheme)]
+    given = dict(pair.partition("=")[::2] for pair in rest.partition("?")[2].partition("#")[0].split("&") if pair)
+    # Only names are shown: a value may be a password.
+    wrong = next((f"it has '{name}='" for name in given if name not in known), None)
+    if wrong is None and given.get("protocol", "2") not in ("2", "3", "resp2", "resp3"):
+        wrong = "'protocol=' is resp2 or resp3"
+    if wrong is None and given.get("sentinel_tls", "no") not in ("yes", "no", ""):
+        wrong = "'sentinel_tls=' is yes or no"
+    if wrong is None and ("cert" in given) != ("key" in given):
+        wrong = "'cert' and 'key' belong together: a certificate of ours and its private key"
+    if wrong is not None:
+        raise ValueError(f"the broker's URL cannot be taken: {wrong}; {scheme}:// knows {', '.join(known)} there")
+
+
 def by_sentinel(url: str, more: Optional[dict[str, Any]] = None) -> Any:
     """A connection for `redis+sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/MASTER/DB`, with `more` options of it."""
     # Not by urlsplit: some versions refuse a list with addresses in brackets.
@@ -53,6 +82,7 @@ def by_sentinel(url: str, more: Optional[dict[str, Any]] = None) -> Any:
     user, _, password = login.partition(":")
     master, _, db = path.strip("/").partition("/")
     query = dict(parse_qsl(asked))
+    tls = {name: value for name, value in query.items() if name.startswith("ssl_")}
     sentinels = [_sentinel(host) for host in hosts.split(",")]
     own: dict[str, Any] = {"username": query.get("sentinel_user"), "password": query.get("sentinel_pass")}
     # A sentinel that is stopped keeps nobody for ever, either.
@@ -60,9 +90,10 @@ def by_sentinel(url: str, more: Optional[dict[str, Any]] = None) -> Any:
     options: dict[str, Any] = {"db": int(db or 0), "username": unquote(user) or None,
                                "password": unquote(password) or None, **(more or {})}
     if scheme.startswith("rediss"):
-        options.update({"ssl": True, **{name: value for name, value in query.items() if name.startswith("ssl_")}})
+        options.update({"ssl": True, "ssl_check_hostname": True, **tls})
     if query.get("sentinel_tls") == "yes":
-        own["ssl"] = "yes"
+        # By the same certificates.
+        own.update({"ssl": True, "ssl_check_hostname": True, **tls})
     sentinel = importlib.import_module("redis.sentinel").Sentinel(
         sentinels, sentinel_kwargs={name: value for name, value in own.items() if value}, **options)
     return sentinel.master_for(unquote(master) or "mymaster")

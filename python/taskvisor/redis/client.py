@@ -31,6 +31,15 @@ class RedisClient:
     def __repr__(self) -> str:
         return f"<RedisClient of {self.place.link.name}>"
 
+    if not TYPE_CHECKING:
+        def __getattr__(self, name):
+            from ..api.client import Client
+
+            if name.startswith("_") or not hasattr(Client, name):
+                raise AttributeError(f"RedisClient has no attribute {name!r}")
+            raise AttributeError(f"RedisClient has no {name}(): that needs a supervisor; ask one on this Redis, by "
+                                 "taskvisor.Client(url) or the program taskvisor")
+
     def use(self) -> None:
         """From now on every put and wait of this process goes there, but for those of jobs that a worker runs here."""
         stand_in.current.default = self.place
@@ -58,7 +67,7 @@ class RedisClient:
         return of_place(self.place, job)
 
     def job(self, job: str) -> JobInfo:
-        """The job: all but its worker, its forensics and its history, for which a supervisor is asked."""
+        """The job: all but its forensics, for which a supervisor is asked, and what only scripts of others have noted."""
         return JobInfo(self.place.record(job))
 
     def cancel(self, jobs: Sequence[str], *, dependents: bool = False,

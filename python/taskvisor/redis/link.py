@@ -60,16 +60,20 @@ class Link:
             import redis.retry
         except ImportError:
             raise ImportError("taskvisor.redis needs the package redis: pip install 'taskvisor[redis]'") from None
-        self._errors = redis.exceptions
+        #: The exceptions of the package redis.
+        self.errors: Any = redis.exceptions
         if url.partition("://")[0] not in _SCHEMES:
             # Of RQ and others: what is put with our keys no worker of theirs would ever see.
             raise ValueError(f"jobs cannot be put straight into {redis_address.shown(url)}: it takes "
                              f"{'://, '.join(_SCHEMES)}://; elsewhere ask a supervisor, by taskvisor.Client")
+        redis_address.check(url)
         plain = redis_address.plain(url)
         # `surely` tries again; were redis-py to do so as well, one try would take four times as long.
         options: dict[str, Any] = {"socket_timeout": connection.ANSWER_SECONDS,
                                    "socket_connect_timeout": connection.CONNECT_SECONDS,
                                    "retry": redis.retry.Retry(redis.backoff.NoBackoff(), 0)}
+        if plain.startswith("rediss://"):
+            options["ssl_check_hostname"] = True  # Older versions of redis-py do not look whose certificate it is.
         self.redis: Any = (redis_address.by_sentinel(plain, options) if "+sentinel://" in plain
                            else redis.Redis.from_url(plain, **options))
         pool = self.redis.connection_pool
@@ -90,7 +94,7 @@ class Link:
         words = ("taskvisor." + command, f"{self.now():.6f}", *arguments)
         try:
             answer = self.redis.evalsha(self._sha, 0, *words)
-        except self._errors.NoScriptError:
+        except self.errors.NoScriptError:
             connection.call.is_sent = False
             self.redis.script_load(self._script)
             answer = self.redis.evalsha(self._sha, 0, *words)
@@ -118,10 +122,10 @@ class Link:
             connection.call.is_sent, connection.call.end = False, patience.end
             try:
                 return act()
-            except (self._errors.RedisError, OSError) as error:
-                is_lost = isinstance(error, (self._errors.ConnectionError, self._errors.TimeoutError, OSError))
-                is_lasting = not is_lost or isinstance(error, (self._errors.AuthenticationError,
-                                                               self._errors.AuthorizationError))
+            except (self.errors.RedisError, OSError) as error:
+                is_lost = isinstance(error, (self.errors.ConnectionError, self.errors.TimeoutError, OSError))
+                is_lasting = not is_lost or isinstance(error, (self.errors.AuthenticationError,
+                                                               self.errors.AuthorizationError))
                 is_in_doubt = is_in_doubt or is_lost and connection.call.is_sent
                 pause = None if is_lasting else patience.pause()
                 if pause is None:

@@ -7,10 +7,10 @@ import os
 import queue
 import time
 
-from ..client import outside
+from ..client import notes, outside
 from ..errors import NoSuchJob, PutError, SupervisorError
 from ..protocol import frames
-from . import records
+from . import fleet, records
 from .ear import Ear
 from .link import Link, Refused, refusal, text
 
@@ -47,6 +47,7 @@ class RedisPlace:
     def __init__(self, url: str) -> None:
         self.link: Link = Link(url)
         self._ear = Ear(self.link.redis)
+        self._served = fleet.Served()
 
     def put(self, jobs: list[dict[str, Any]]) -> list[str]:
         """Queues jobs, all or none, and returns their ids. A put whose answer is lost is sent again."""
@@ -69,6 +70,7 @@ class RedisPlace:
             raise refusal(error.words, what, put=True) from None
         except SupervisorError as error:
             raise PutError(str(error)) from None
+        notes.warn(self._served.notes(self.link, jobs))
         return ids
 
     def ends(self, jobs: Iterable[str], timeout: Optional[float] = None) -> Iterator[tuple[str, bytes]]:
@@ -100,7 +102,8 @@ class RedisPlace:
         waiting = _Waiting(self, jobs, timeout)
 
         def tell(job: Optional[str]) -> None:
-            loop.call_soon_threadsafe(told.put_nowait, job)
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(told.put_nowait, job)
 
         number = self._ear.watch(waiting.left, tell)
         try:
@@ -130,6 +133,18 @@ class RedisPlace:
         if (method, route) == ("POST", "/v1/cancel"):
             return self.cancel(value["jobs"], value.get("dependents", False), value.get("reason"), timeout)
         raise NotImplementedError(f"{method} {route} needs a supervisor: ask one by taskvisor.Client")
+
+    def logs(self, job: str, query: dict[str, Any]) -> str:
+        """None: it is in files of the host that ran the job. Raises which that is."""
+        record = self.record(job)
+        ran = "no attempt has begun"
+        if record.get("instance"):
+            name = record["instance"]
+            host = next((one.host for one in fleet.supervisors(self.link) or () if one.instance == name), None)
+            ran = f"attempt {record['attempt']} {'ran' if record['state'] in records.ENDED else 'runs'} by {name}"
+            ran += f" on {host}" if host else ""
+        raise SupervisorError(f"the output of job {job} is not in {self.link.name}: {ran}; output stays on the host that runs "
+                              "the job: ask its supervisor by taskvisor.Client(url), or taskvisor job logs there")
 
     def record(self, job: str, timeout: Optional[float] = None) -> dict[str, Any]:
         """The record of a job; `NoSuchJob` if there is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from .history import history, rfc3339, worker
 from .link import text
 
 TYPE_CHECKING = False
@@ -13,9 +14,12 @@ if TYPE_CHECKING:
 #: The fields of a job's hash that are read.
 FIELDS = ("klass", "queue", "from", "state", "canceling", "held", "priority", "tags", "attempt", "policy", "limit",
           "crashes", "interrupted", "unknown", "put_at", "put_by", "recurring", "due", "started", "ended", "instance",
-          "hold", "progress", "result", "why", "failure", "begin_within", "data", "exec")
+          "hold", "progress", "result", "why", "failure", "begin_within", "data", "exec", "life", "renewals", "renewed",
+          "expires", "worker", "held_by", "happened")
 _STATES = {"running": "running", "scheduled": "delayed", "depends": "depends", "complete": "complete", "failed": "failed",
            "canceled": "canceled"}
+#: What only a supervisor shows of a job.
+LACKS = ("forensics", "exec")
 #: The states in which jobs end.
 ENDED = ("complete", "failed", "held", "canceled")
 #: Deeper data is not given as JSON.
@@ -23,16 +27,18 @@ _DEEPEST = 100
 
 
 def record(job: str, answer: list[Any]) -> dict[str, Any]:
-    """The record: all but its worker, program, forensics and history, which only a supervisor shows."""
+    """The record: all but its program and its forensics, which only a supervisor shows, as `lacks` says."""
     values, tracked, needs, dependents = answer[:4]
     kept = {name: text(value) for name, value in zip(FIELDS, values) if value is not None}
     state = _state(kept)
+    is_leased = state in ("running", "canceling")
+    holder = kept.get("worker") if is_leased and kept.get("held_by") != kept.get("worker") else None
     found: dict[str, Any] = {
         "id": job, "queue": kept.get("queue") or kept.get("from", ""), "class": kept.get("klass", ""), "state": state,
         "priority": _number(kept, "priority"), "tags": _json(kept, "tags") or [], "tracked": bool(tracked),
         "attempt": _number(kept, "attempt"), "crashes": _number(kept, "crashes"),
         "interruptions": _number(kept, "interrupted"), "unknown_class": _number(kept, "unknown"),
-        "fence": _number(kept, "hold"),
+        "fence": _number(kept, "hold"), "renewals": 0 if holder else _number(kept, "renewals"), "lacks": list(LACKS),
     }
     found.update(_payload(values[FIELDS.index("data")], kept.get("exec") == "1"))
     policy = _json(kept, "policy")
@@ -44,8 +50,14 @@ def record(job: str, answer: list[Any]) -> dict[str, Any]:
     for name in ("put_by", "recurring"):
         if kept.get(name):
             found[name] = kept[name]
-    if kept.get("instance") and state in ("running", "canceling", *ENDED):
+    if holder:
+        found["holder"] = holder
+    elif kept.get("instance") and (is_leased or state in ENDED):
         found["instance"] = kept["instance"]
+    if _json(kept, "life") and not holder:
+        found["worker"] = worker(_json(kept, "life"))
+    if kept.get("happened"):
+        found["history"] = history(kept["happened"])
     if "result" in kept:
         found["result"] = json.loads(kept["result"])
     failure = _json(kept, "why") or _json(kept, "failure")
@@ -77,24 +89,16 @@ def _times(kept: dict[str, str], state: str) -> dict[str, Any]:
         wanted["due_at"] = "due"
     if state in ENDED:
         wanted["ended_at"] = "ended"
+    wanted["renewed_at"] = "renewed"
     found = {name: int(kept[field]) for name, field in wanted.items() if kept.get(field, "").isdigit()}
     if state in ("waiting", "delayed", "depends") and kept.get("attempt") == "0" and "begin_within" in kept:
         found["begin_by"] = found.get("put_at", 0) + int(kept["begin_within"])
+    if state in ("running", "canceling") and kept.get("expires"):
+        found["expires_at"] = int(float(kept["expires"]) * 1000)
     shown: dict[str, Any] = {}
     for name, at in found.items():
-        shown[f"{name}_ms"], shown[name] = at, _rfc3339(at)
+        shown[f"{name}_ms"], shown[name] = at, rfc3339(at)
     return shown
-
-
-def _rfc3339(millis: int) -> str:
-    """A time as the API writes it.
-
-    >>> _rfc3339(1795894517755)
-    '2026-11-28T19:35:17.755Z'
-    """
-    import time
-
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(millis // 1000)) + f".{millis % 1000:03d}Z"
 
 
 def _payload(data: Optional[bytes], is_program: bool) -> dict[str, Any]:

@@ -101,6 +101,11 @@ class Recording:
             return [self._cancel(job) for job in value["jobs"]]
         raise NotImplementedError(f"{method} {route} has no stand-in: use taskvisor.testing.Server")
 
+    def logs(self, job: str, query: dict[str, Any]) -> str:
+        """None: it goes where the output of this process goes."""
+        raise NotImplementedError("what a job prints in this process goes where it always goes: for the output of jobs use "
+                                  "taskvisor.testing.Server")
+
     def _why(self, record: dict[str, Any]) -> str:
         return "puts are only recorded"
 

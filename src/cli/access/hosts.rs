@@ -3,7 +3,7 @@
 use super::Access;
 use failure::{Failure, exit};
 use model::verb::ShowFleet;
-use model::{Fleet, Happened, Instance, JobRecord, Member, QueueName};
+use model::{Class, Fleet, Happened, Instance, JobRecord, Member, QueueName};
 
 /// The supervisors, if other hosts may share the jobs.
 #[derive(Default)]
@@ -63,6 +63,11 @@ impl Hosts {
         hosts.dedup();
         hosts
     }
+
+    /// The classes that the workers of a queue know, if that is known and this one is none of them.
+    pub fn known_instead(&self, queue: &QueueName, class: &Class) -> Option<Vec<Class>> {
+        Member::known_instead(&self.members, queue, class)
+    }
 }
 
 #[cfg(test)]
@@ -74,7 +79,8 @@ mod tests {
     use model::verb::Ability;
 
     fn hosts() -> Hosts {
-        let pool = PoolSign { queues: vec!["mail".into()], ..PoolSign::default() };
+        let classes = vec!["mail.Send".into()];
+        let pool = PoolSign { queues: vec!["mail".into()], classes, ..PoolSign::default() };
         let member = |host: &str, instance: &str| Member {
             host: host.into(),
             instance: instance.into(),
@@ -104,6 +110,20 @@ mod tests {
         {
             assert!(Hosts::of_answer(Err(failure)).is_err());
         }
+    }
+
+    #[test]
+    fn class_is_missed_only_where_all_workers_of_its_queue_have_said_what_they_know() {
+        let known = |hosts: &Hosts, class: &str| hosts.known_instead(&"mail".into(), &class.into());
+        assert_eq!(known(&hosts(), "mail.Sned"), Some(vec!["mail.Send".into()]));
+        assert_eq!(known(&hosts(), "mail.Send"), None);
+        assert_eq!(hosts().known_instead(&"other".into(), &"mail.Sned".into()), None, "nobody takes that queue");
+        let mut other = hosts();
+        other.members[1].silent = false;
+        other.members[1].pools[0].classes = Vec::new();
+        assert_eq!(known(&other, "mail.Sned"), None, "the other has not said");
+        other.members[1].pools[0].classes = vec!["mail.Sned".into()];
+        assert_eq!(known(&other, "mail.Sned"), None, "the other knows it");
     }
 
     #[test]

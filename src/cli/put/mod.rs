@@ -267,8 +267,7 @@ impl<'a> Sink<'a> {
         if let Some(batch) = self.batch.as_ref().filter(|_| io::stderr().is_terminal()) {
             eprintln!("batch {batch}: taskvisor batch wait {batch}");
         }
-        let job = (first, &sample.queue, &sample.payload);
-        note_put(self.config, &self.access, self.typed, job, notes).await;
+        note_put(self.config, &self.access, self.typed, (first, sample), notes).await;
     }
 
     /// What was put, for a user who did not get all ids and might put the jobs again.

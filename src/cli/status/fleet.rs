@@ -110,6 +110,7 @@ mod tests {
             slots: 8,
             ready: 6,
             busy: 2,
+            classes: vec!["mail.Send".into()],
         };
         let job = MemberJob { id: "4f2a".into(), class: "mail.Send".into(), since: Some(Millis(90_000)) };
         let well = Member {
