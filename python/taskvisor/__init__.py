@@ -27,8 +27,8 @@ from .client.new_job import NewJob
 from .client.putting import aput, aput_many, put, put_many
 from .client.running_job import Job, current_job, progress
 from .client.settings import configure
-from .errors import (EventLoopBlocked, Fail, Interrupted, NoSuchJob, PutError, Retry, Snooze, SoftTimeLimitExceeded,
-                     SupervisorError, TimeLimitExceeded)
+from .errors import (DataMismatch, EventLoopBlocked, Fail, Interrupted, NoSuchJob, PutError, Retry, Snooze,
+                     SoftTimeLimitExceeded, SupervisorError, TimeLimitExceeded)
 from .protocol.values import encoder
 from .version import VERSION
 
@@ -50,6 +50,7 @@ __all__ = [
     "Advance",
     "AsyncClient",
     "Client",
+    "DataMismatch",
     "EventLoopBlocked",
     "Fail",
     "Interrupted",

@@ -126,10 +126,13 @@ class NoSuchJob(SupervisorError, LookupError):
 
 
 class DataMismatch(TypeError):
-    """The data of a job does not fit the signature of its function: it fails for good."""
+    """The data of a job does not fit the signature of its function: it fails for good.
+
+    Also a value whose type this process has not loaded, as in a result or in `JobInfo.data`.
+    """
 
 
 # Users know them as taskvisor.Retry and so on, in tracebacks too.
 for _public in (Retry, Snooze, Fail, Interrupted, TimeLimitExceeded, SoftTimeLimitExceeded, PutError, SupervisorError,
-                NoSuchJob, EventLoopBlocked):
+                NoSuchJob, EventLoopBlocked, DataMismatch):
     _public.__module__ = "taskvisor"

@@ -14,12 +14,16 @@ def _programs() -> list[str]:
     """Where pip puts programs: beside this interpreter, beside the package (--target, --prefix), and for --user."""
     package = os.path.dirname(os.path.abspath(__file__))
     site = os.path.dirname(package)
-    return [
+    found = [
         os.path.join(sysconfig.get_path("scripts"), "taskvisor"),
         os.path.join(site, "bin", "taskvisor"),
         os.path.join(site, "..", "..", "..", "bin", "taskvisor"),
-        os.path.join(sysconfig.get_path("scripts", "posix_user"), "taskvisor"),
     ]
+    try:
+        found.append(os.path.join(sysconfig.get_path("scripts", "posix_user"), "taskvisor"))
+    except (AttributeError, KeyError):
+        pass  # An old Python without a directory for users.
+    return found
 
 
 def program() -> Optional[str]:

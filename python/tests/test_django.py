@@ -137,6 +137,14 @@ class Tasks(DjangoTest):
         late = self.tasks.fails.using(backend="late").enqueue()
         self.assertEqual(self.done(late).attempts, 2)
 
+    def test_context_names_the_workers_of_all_attempts(self):
+        for _ in range(2):
+            result = self.done(self.tasks.workers.enqueue())
+            # The embedded store does not keep the supervisor of an attempt that has completed its job.
+            told = [worker if known.count("-") else worker.rpartition("-")[2]
+                    for worker, known in zip(result.return_value, result.worker_ids)]
+            self.assertEqual((len(result.worker_ids), told), (3, result.worker_ids))
+
     def test_context_tells_the_attempt(self):
         result = self.done(self.tasks.with_context.enqueue(9))
         self.assertEqual(result.return_value, [1, result.id, "RUNNING", 9])

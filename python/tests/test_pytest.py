@@ -15,6 +15,15 @@ import pytest
 import real_jobs
 from taskvisor import PutError
 
+with pytest.raises(PutError, match="this is a test under pytest"):
+    real_jobs.add.put(0)
+
+@pytest.fixture(scope="session", autouse=True)
+def around_all():
+    yield
+    with pytest.raises(PutError, match="this is a test under pytest"):
+        real_jobs.add.put(3)
+
 def test_inline(taskvisor_inline):
     assert real_jobs.add.put(1, 2).result() == 3
     taskvisor_inline.assert_put(real_jobs.add, 1, 2)
@@ -42,6 +51,8 @@ class Plugin(real.RealTest):
         with tempfile.TemporaryDirectory() as directory:
             with open(os.path.join(directory, "test_it.py"), "w") as file:
                 file.write(TESTS)
+            with open(os.path.join(directory, "conftest.py"), "w") as file:
+                file.write(TESTS.partition("@")[0])
             environment = {name: value for name, value in os.environ.items() if not name.startswith("TASKVISOR_")}
             environment.update(PYTHONPATH=f"{support.PACKAGE}:{support.HERE}:{site}", TASKVISOR_PROGRAM=real.program())
             # As the entry point of the installed package does.

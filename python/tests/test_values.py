@@ -8,6 +8,7 @@ import json
 import pathlib
 import sys
 import types
+import typing
 import unittest
 import uuid
 from dataclasses import make_dataclass
@@ -173,6 +174,53 @@ class Values(unittest.TestCase):
                 values.to_json([shop.File(body=b"\xff")])
             with self.assertRaisesRegex(DataMismatch, "'shop:Line' cannot be made here: ValidationError"):
                 values.from_json({**old, "value": {"item": "x"}})
+
+    def test_keys_that_would_be_one_in_json_are_refused(self):
+        for value, words in [({1: "a", "1": "b"}, "with the keys 1 and '1', which are the same"),
+                             ([{"x": {None: 1, "null": 2}}], "None and 'null'"), ({True: {2}, "true": 3}, "True and 'true'"),
+                             ({1.5: 1, "1.5": datetime.date.min}, "1.5 and '1.5'")]:
+            with self.subTest(value=value), self.assertRaisesRegex(TypeError, f"^not JSON: data: a dict .*{words}"):
+                values.to_json(value)
+        self.assertEqual(values.to_json({1: "a", "2": {3: 1}}), {1: "a", "2": {3: 1}})
+
+    @unittest.skipIf(sys.version_info < (3, 9), "zoneinfo is of Python 3.9")
+    def test_zone_of_a_time_keeps_its_name(self):
+        from zoneinfo import ZoneInfo
+
+        vienna = ZoneInfo("Europe/Vienna")
+        for value in (datetime.datetime(2026, 7, 1, 12, tzinfo=vienna), datetime.datetime(2026, 10, 25, 2, 30, tzinfo=vienna),
+                      datetime.datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=vienna), datetime.time(12, 30, tzinfo=vienna),
+                      datetime.datetime(2026, 3, 29, 2, 30, tzinfo=vienna)):
+            with self.subTest(value=value):
+                written = json.loads(frames.strict_json(values.to_json(value)))
+                found = values.from_json(written)
+                self.assertEqual((found, found.tzinfo, found.fold), (value, vienna, value.fold))
+                # Where the zone is not known the moment is the same.
+                self.assertEqual(values.from_json({**written, "zone": "No/Where"}).isoformat(), value.isoformat())
+
+    def test_dataclass_is_made_of_its_fields_or_refused_with_what_it_does_not_keep(self):
+        import dataclasses
+
+        @dataclasses.dataclass
+        class Price:
+            kind: typing.ClassVar = "price"
+            net: int
+            rate: dataclasses.InitVar = 2
+            gross: int = dataclasses.field(init=False)
+
+            def __post_init__(self, rate):
+                self.gross = self.net * rate
+
+        @dataclasses.dataclass
+        class Login:
+            password: dataclasses.InitVar
+            name: str = ""
+
+        with mock.patch.object(values, "_loaded", return_value=Price):
+            found = values.from_json(values.to_json(Price(5)))
+        self.assertEqual((found, found.gross), (Price(5), 10))
+        with self.assertRaisesRegex(TypeError, "not JSON: the dataclass .*Login does not keep what it is made of: password; .*enc"):
+            values.to_json([Login("x")])
 
     def test_name_of_an_encoder_is_its_own(self):
         for name in ("date", "model", "test.Money"):

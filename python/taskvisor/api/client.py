@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from ..client import asking, many
-from ..client.new_job import NewJob
+from ..client.new_job import NewJob, fields_of
 from ..errors import SupervisorError
 from ..protocol import http
 from .async_jobs import AsyncJobs
@@ -46,7 +46,7 @@ class Client(Jobs, Queues, Service):
 
     def put_many(self, jobs: Iterable[NewJob]) -> list[JobId[Any]]:
         """Queues jobs, all or none, and returns their ids in the same order."""
-        wanted = [job.fields() for job in jobs]
+        wanted = fields_of(jobs)
         return [self._id(job) for job in self.place.put(wanted)] if wanted else []
 
     def id(self, job: str) -> JobId[Any]:
@@ -115,7 +115,7 @@ class AsyncClient(AsyncJobs, AsyncQueues, AsyncService):
         """Queues jobs, all or none, and returns their ids in the same order."""
         from ..client.threads import in_thread
 
-        wanted = [job.fields() for job in jobs]
+        wanted = fields_of(jobs)
         return [self._id(job) for job in await in_thread(self.place.put, wanted)] if wanted else []
 
     def id(self, job: str) -> JobId[Any]:

@@ -8,7 +8,7 @@ from . import registry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any, Literal, Optional
 
 
@@ -90,3 +90,20 @@ class NewJob:
             options.update((name, value) for name, value in (known.settings if known else {}).items()
                            if name in ("retry_delay", "retry_cap"))
         return {name: value for name, value in options.items() if value is not None}
+
+
+def fields_of(jobs: Iterable[NewJob]) -> list[dict[str, Any]]:
+    """The fields of each of these jobs; a TypeError if one is no new job.
+
+    >>> fields_of(["01a2"])
+    Traceback (most recent call last):
+    ...
+    TypeError: a job to put is made by send.prepare(...), or by NewJob(...), not '01a2': that is an id, of a job that is put
+    """
+    found = []
+    for job in jobs:
+        if not isinstance(job, NewJob):
+            known = ": that is an id, of a job that is put" if isinstance(job, str) else ""
+            raise TypeError(f"a job to put is made by send.prepare(...), or by NewJob(...), not {job!r}{known}")
+        found.append(job.fields())
+    return found

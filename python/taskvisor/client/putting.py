@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..errors import PutError
 from . import notes, running_job, stand_in
 from .job_id import JobId
-from .new_job import NewJob
+from .new_job import NewJob, fields_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def put_many(jobs: Iterable[NewJob]) -> list[JobId[Any]]:
 
         put_many(send.prepare(to) for to in addresses)
     """
-    wanted = [job.fields() for job in jobs]
+    wanted = fields_of(jobs)
     if not wanted:
         return []
     running = running_job.running()
@@ -57,7 +57,7 @@ async def aput_many(jobs: Iterable[NewJob]) -> list[JobId[Any]]:
 
         await aput_many([send.prepare("a@b.c"), send.prepare("d@e.f")])
     """
-    wanted = [job.fields() for job in jobs]
+    wanted = fields_of(jobs)
     if not wanted:
         return []
     running = running_job.running()
@@ -71,7 +71,7 @@ async def aput_many(jobs: Iterable[NewJob]) -> list[JobId[Any]]:
 
 def put_at(place: Optional[stand_in.StandIn], jobs: list[NewJob]) -> list[JobId[Any]]:
     """As `put_many`, at this place if one is given."""
-    return put_many(jobs) if place is None else [of_place(place, id) for id in place.put([job.fields() for job in jobs])]
+    return put_many(jobs) if place is None else [of_place(place, id) for id in place.put(fields_of(jobs))]
 
 
 async def aput_at(place: Optional[stand_in.StandIn], jobs: list[NewJob]) -> list[JobId[Any]]:
@@ -80,7 +80,7 @@ async def aput_at(place: Optional[stand_in.StandIn], jobs: list[NewJob]) -> list
         return await aput_many(jobs)
     from .threads import in_thread
 
-    ids: list[str] = await in_thread(place.put, [job.fields() for job in jobs])
+    ids: list[str] = await in_thread(place.put, fields_of(jobs))
     return [of_place(place, id) for id in ids]
 
 

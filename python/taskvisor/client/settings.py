@@ -17,6 +17,8 @@ class _Settings:
     #: The token for that address, or the file that holds it.
     token: Optional[str] = None
     token_file: Optional[str] = None
+    #: Whether pytest has loaded our plugin.
+    is_under_pytest: bool = False
     #: Seconds for which a supervisor may be away, as over a stop and a start.
     patience: float = 30.0
 

@@ -34,10 +34,15 @@ def result_of(info: JobInfo, backend: str) -> Any:
         last_attempted_at=_time(attempts[-1].get("started_at_ms")) if attempts else None,
         finished_at=_time(record.get("ended_at_ms")), args=data["args"], kwargs=data["kwargs"], backend=backend,
         errors=[_error(attempt["failure"]) for attempt in attempts if attempt.get("failure")],
-        worker_ids=[_worker(attempt) for attempt in attempts])
+        worker_ids=workers_of(record))
     if status == base.TaskResultStatus.SUCCESSFUL:
         object.__setattr__(made, "_return_value", record.get("result"))
     return made
+
+
+def workers_of(record: dict[str, Any]) -> list[str]:
+    """The worker of each attempt, the first one first."""
+    return [_worker(attempt) for attempt in _attempts(record)]
 
 
 def task_of(name: str, data: Any) -> Any:

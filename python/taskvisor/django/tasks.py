@@ -14,7 +14,8 @@ from django.utils.json import normalize_json
 
 from ..client import registry
 from ..client.running_job import current_job
-from .results import task_of
+from ..errors import PutError
+from .results import task_of, workers_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,11 +93,10 @@ class TaskFunction:
     def _begin(self, data: Any) -> Any:
         close_old_connections()
         job, now = current_job(), timezone.now()
-        worker = f"{socket.gethostname()}-{os.getpid()}"
         result = base.TaskResult(
             task=self._task, id=job.id, status=base.TaskResultStatus.RUNNING, enqueued_at=None, started_at=now,
             last_attempted_at=now, finished_at=None, args=data["args"], kwargs=data["kwargs"], backend=data["backend"],
-            errors=[], worker_ids=[worker] * job.attempt)
+            errors=[], worker_ids=_workers(job))
         task_started.send(sender=type(self._task.get_backend()), task_result=result)
         return result
 
@@ -125,6 +125,27 @@ class TaskFunction:
         object.__setattr__(result, "finished_at", timezone.now())
         object.__setattr__(result, "status", status)
         task_finished.send(sender=type(self._task.get_backend()), task_result=result)
+
+
+#: The name of the worker that is this process, with its pid.
+_own: list[Any] = []
+
+
+def _workers(job: Job) -> list[str]:
+    """The workers of the attempts so far, as the result names them later: of retries the supervisor knows."""
+    if _own[:1] == [os.getpid()] and job.attempt == 1:
+        return [str(_own[1])]
+    names: list[str] = []
+    try:
+        if job.runtime is not None:
+            names = workers_of(job.runtime.call("job", {"id": job.id}))
+    except PutError:
+        pass  # The broker is away, which must not fail the task.
+    if not names:
+        return [f"{socket.gethostname()}-{os.getpid()}"] * job.attempt
+    _own[:] = [os.getpid(), names[-1]]
+    # Attempts that were given back do not count, and the oldest are forgotten.
+    return (names[:1] * job.attempt + names)[-job.attempt:]
 
 
 def _is_async(function: Any) -> bool:

@@ -7,6 +7,7 @@ it is, and costs nothing more. No module is imported because data names it.
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 
 from ..errors import DataMismatch
 from . import frames
@@ -33,7 +34,7 @@ def to_json(value: Any, name: str = "data") -> Any:
     """
     try:
         if not _Encoders.of_json and frames.MARKED not in frames.encode(value):
-            frames.strict_json(value, name)
+            _strict(value, name)
             return value
     except (TypeError, ValueError, RecursionError):
         pass
@@ -41,8 +42,31 @@ def to_json(value: Any, name: str = "data") -> Any:
         converted = _convert(value)
     except RecursionError:
         converted = value
-    frames.strict_json(converted, name)
+    _strict(converted, name)
     return converted
+
+
+def _strict(value: Any, name: str) -> None:
+    """A TypeError if the value is not JSON, or would be less in JSON: of two keys with the same text one is lost."""
+    frames.strict_json(value, name)
+    left = [value]
+    while left:
+        part = left.pop()
+        if isinstance(part, dict):
+            if len(part) > 1 and not all(type(key) is str for key in part):
+                _no_twins(part, name)
+            left.extend(part.values())
+        elif isinstance(part, (list, tuple)):
+            left.extend(part)
+
+
+def _no_twins(value: dict[Any, Any], name: str) -> None:
+    known: dict[str, Any] = {}
+    for key in value:
+        written = str(key) if isinstance(key, str) else frames.encode(key)
+        if written in known:
+            raise TypeError(f"not JSON: {name}: a dict with the keys {known[written]!r} and {key!r}, which are the same in JSON")
+        known[written] = key
 
 
 def from_json(value: Any) -> Any:
@@ -66,7 +90,7 @@ def _from_json(value: Any, sequence: Callable[[Any], Any]) -> Any:
 
 
 def _convert(value: Any) -> Any:
-    kind = type(value)
+    kind: Any = type(value)
     if kind in (str, int, float, bool) or value is None:
         return value
     for base in kind.__mro__ if _own else ():
@@ -86,9 +110,11 @@ def _convert(value: Any) -> Any:
     for base in kind.__mro__:
         known = _KNOWN.get((base.__module__.split(".")[0], base.__name__))
         if known is not None:
-            return {MARK: known[0], "value": _convert(known[1](value))}
+            zone = getattr(getattr(value, "tzinfo", None), "key", None) if known[0] in ("datetime", "time") else None
+            named = {"zone": zone} if isinstance(zone, str) else {}
+            return {MARK: known[0], "value": _convert(known[1](value)), **named}
     if hasattr(kind, "__dataclass_fields__"):
-        fields = {name: getattr(value, name) for name, field in kind.__dataclass_fields__.items() if field.init}
+        fields = {name: getattr(value, name) for name in _fields(kind)}
         return {MARK: "dataclass", "type": _path(kind), "value": _convert(fields)}
     if hasattr(kind, "model_dump") and hasattr(kind, "model_validate"):
         return {MARK: "model", "type": _path(kind), "value": _dumped(value)}
@@ -106,7 +132,8 @@ def _revive(value: dict[str, Any], sequence: Callable[[Any], Any]) -> Any:
     kind: Any = _loaded(str(value.get("type"))) if what in ("dataclass", "model", "enum") else None
     try:
         if what in _READERS:
-            return _READERS[what](inner)
+            made = _READERS[what](inner)
+            return _in_zone(made, value["zone"]) if "zone" in value else made
         if what == "dataclass" and hasattr(kind, "__dataclass_fields__"):
             return kind(**_from_json(inner, sequence))
         if what == "model" and hasattr(kind, "model_validate"):
@@ -121,6 +148,37 @@ def _revive(value: dict[str, Any], sequence: Callable[[Any], Any]) -> Any:
                            f"{error}") from error
     raise DataMismatch(f"a value of type {value.get('type') or what!r} cannot be made here: load the module that has it, or "
                     "register it with taskvisor.encoder")
+
+
+def _in_zone(value: Any, zone: str) -> Any:
+    """A datetime or a time in the zone that it had, if this machine knows that; the moment is the same without."""
+    try:
+        from zoneinfo import ZoneInfo
+
+        known = ZoneInfo(zone)
+    except (ImportError, LookupError, ValueError, OSError):
+        return value
+    if not hasattr(value, "astimezone"):
+        return value.replace(tzinfo=known)
+    same = (value.replace(tzinfo=known, fold=fold) for fold in (0, 1))
+    # An hour that the clock leaves out stays as it was.
+    return next((one for one in same if one.utcoffset() == value.utcoffset()), None) or value.astimezone(known)
+
+
+@lru_cache(maxsize=256)
+def _fields(kind: Any) -> tuple[str, ...]:
+    """The fields of a dataclass by which one is made again; a TypeError if it needs more than it keeps."""
+    import dataclasses
+    import inspect
+
+    fields = tuple(field.name for field in dataclasses.fields(kind) if field.init)
+    needed = [name for name, one in inspect.signature(kind).parameters.items()
+              if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+    lost = [name for name in needed if name not in fields]
+    if lost:
+        raise TypeError(f"not JSON: the dataclass {_path(kind)} does not keep what it is made of: {', '.join(lost)}; "
+                        "say how it is written by taskvisor.encoder")
+    return fields
 
 
 #: How a model is read: by the names of its fields, and with all keys by their aliases, as older versions wrote it.

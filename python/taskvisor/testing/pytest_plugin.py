@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from ..client.settings import settings
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from . import Inline, Recording, Server
+
+
+# At once: the modules of the application that conftest.py imports must put nothing into a real service, either.
+settings.is_under_pytest = True
+
+
+def pytest_unconfigure() -> None:
+    """The session is over, and the program that has called pytest may put again."""
+    settings.is_under_pytest = False
 
 
 @pytest.fixture

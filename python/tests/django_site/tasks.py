@@ -53,6 +53,13 @@ def with_context(context, a):
     return [context.attempt, context.task_result.id, context.task_result.status, a]
 
 
+@task(takes_context=True, retries=2)
+def workers(context):
+    if context.attempt < 3:
+        raise KeyError("not yet")
+    return context.task_result.worker_ids
+
+
 @task(takes_context=True)
 async def coroutine_with_context(context):
     return context.attempt

@@ -117,7 +117,11 @@ mod tests {
         let known = |hosts: &Hosts, class: &str| hosts.known_instead(&"mail".into(), &class.into());
         assert_eq!(known(&hosts(), "mail.Sned"), Some(vec!["mail.Send".into()]));
         assert_eq!(known(&hosts(), "mail.Send"), None);
-        assert_eq!(hosts().known_instead(&"other".into(), &"mail.Sned".into()), None, "nobody takes that queue");
+        assert_eq!(
+            hosts().known_instead(&"other".into(), &"mail.Sned".into()),
+            None,
+            "nobody takes that queue"
+        );
         let mut other = hosts();
         other.members[1].silent = false;
         other.members[1].pools[0].classes = Vec::new();
