@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .installed import program
+from .installed import lacks, program
 
 
 def main() -> None:
@@ -13,8 +13,7 @@ def main() -> None:
     found = program()
     if found is not None:
         os.execv(found, [found, *sys.argv[1:]])
-    sys.exit("python3 -m taskvisor: this is the library alone, and the program is not installed with it; "
-             "`pip install .` in a clone brings both")
+    sys.exit(f"python3 -m taskvisor: {lacks()}")
 
 
 if __name__ == "__main__":

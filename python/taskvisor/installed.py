@@ -26,6 +26,19 @@ def _programs() -> list[str]:
     return found
 
 
+def lacks() -> str:
+    """That there is no program, and the command that brings it."""
+    try:
+        from importlib.metadata import distribution
+
+        distribution("taskvisor")
+    except Exception:  # Not installed by pip, or by a Python that cannot tell.
+        return "there is no program taskvisor in PATH (pip install taskvisor brings it)"
+    # Of the same version, pip would install nothing and say nothing.
+    return ("there is no program taskvisor in PATH, as the library alone is installed (pip install --force-reinstall --no-deps "
+            "taskvisor brings both, to Linux on x86-64)")
+
+
 def program() -> Optional[str]:
     """The path of the program; None if this is the library alone."""
     return next((path for path in _programs() if os.access(path, os.X_OK)), None)

@@ -26,8 +26,15 @@ class Program(unittest.TestCase):
     @unittest.skipIf(shutil.which("taskvisor", path=os.path.dirname(sys.executable)), "one is installed")
     def test_library_alone_says_how_the_program_comes(self):
         done = self.run_module()
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("this is the library alone", done.stderr)
+        self.assertEqual((done.returncode, done.stderr), (1, "python3 -m taskvisor: there is no program taskvisor in PATH (pip "
+                                                          "install taskvisor brings it)\n"))
+        # As pip notes it: of the same version it would install nothing, and say nothing.
+        os.mkdir(os.path.join(self.target, "taskvisor-0.1.0.dist-info"))
+        with open(os.path.join(self.target, "taskvisor-0.1.0.dist-info", "METADATA"), "w", encoding="utf-8") as file:
+            file.write("Metadata-Version: 2.1\nName: taskvisor\nVersion: 0.1.0\n")
+        if sys.version_info >= (3, 8):
+            self.assertIn("as the library alone is installed (pip install --force-reinstall --no-deps taskvisor brings both",
+                          self.run_module().stderr)
 
     def test_program_beside_the_package_gets_the_arguments_and_the_process(self):
         os.mkdir(os.path.join(self.target, "bin"))

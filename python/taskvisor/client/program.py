@@ -28,6 +28,12 @@ def path() -> Optional[str]:
     return shutil.which("taskvisor") or installed.program()
 
 
+def _lacks() -> str:
+    from .. import installed
+
+    return installed.lacks()
+
+
 def logs(job: str, options: Sequence[str] = ()) -> str:
     """What the job has printed and logged, as far as the options select it."""
     program = path()
@@ -35,7 +41,7 @@ def logs(job: str, options: Sequence[str] = ()) -> str:
         raise SupervisorError(f"failed to read the output of {job}: it is in files of the supervisor's machine; read it "
                               "there, or from where TASKVISOR_URL and configure(url=...) name no other")
     if program is None:
-        raise SupervisorError(f"failed to read the output of {job}: there is no program taskvisor in PATH")
+        raise SupervisorError(f"failed to read the output of {job}: {_lacks()}")
     environment = _environment()
     if environment is None:
         raise SupervisorError(f"failed to read the output of {job}: {_cannot_be_told()}")
@@ -116,7 +122,7 @@ def _store(socket: str) -> Optional[str]:
 def hindrance(socket: str) -> str:
     """Why the program cannot be used."""
     if path() is None:
-        return "there is no program taskvisor in PATH (pip install taskvisor brings it)"
+        return _lacks()
     if _environment() is None:
         return _cannot_be_told()
     return f"{os.path.dirname(socket)} does not say where the jobs are without it"

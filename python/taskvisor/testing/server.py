@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 
+from .. import installed
 from ..client import asking, registry, stand_in, waiting
 from ..client.program import path
 from ..errors import SupervisorError
@@ -62,7 +63,7 @@ class Server:
     def start(self) -> None:
         """Starts it, and returns once it takes jobs."""
         if not self._program:
-            raise SupervisorError("there is no program taskvisor in PATH: install it, or name it by TASKVISOR_PROGRAM")
+            raise SupervisorError(f"{installed.lacks()}; or name it by TASKVISOR_PROGRAM")
         if self.directory is None:
             self.directory = tempfile.mkdtemp(prefix="taskvisor-")
             self._before = {name: os.environ.get(name) for name in _VARIABLES}
