@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 
-from taskvisor import Middleware, Retry, current_job, job, middleware, progress
+from taskvisor import Middleware, Retry, TimeLimitExceeded, current_job, job, middleware, progress
 
 request = contextvars.ContextVar("request", default=None)
 seen = []
@@ -30,6 +30,8 @@ class Noting(Middleware):
         if job.class_name.endswith(".notes"):
             return
         seen.append(f"{self.name} after {result}")
+        if result == "late":
+            print(seen[-1])
         if result == "trips":
             raise ValueError("after")
         if result == "exits":
@@ -50,6 +52,8 @@ class Noting(Middleware):
             if self.name == "outer":
                 time.sleep(60)
         seen.append(f"{self.name} failure {type(error).__name__}")
+        if job.class_name.endswith(".goes_on"):
+            print(seen[-1])
 
 
 middleware(Noting("outer"))
@@ -69,6 +73,18 @@ def plain(word):
 async def waits(word):
     await asyncio.sleep(0)
     return plain(word)
+
+
+@job
+def goes_on():
+    progress(message="begun")
+    deadline = time.monotonic() + 10
+    while not current_job().canceled and time.monotonic() < deadline:
+        try:
+            time.sleep(0.01)
+        except TimeLimitExceeded:
+            break
+    return "late"
 
 
 @job

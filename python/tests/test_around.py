@@ -88,6 +88,23 @@ class MiddlewareTest(unittest.TestCase):
         done = worker.done()
         self.assertEqual((done["outcome"], done.get("result")), ("complete", "lingers"), done)
 
+    def test_job_that_goes_on_past_its_limit_has_failed_for_its_middleware_too(self):
+        worker = self.worker("coroutine", concurrency=2)
+        worker.run("sample_around.goes_on", [])
+        self.assertEqual(worker.receive()[0], "progress")
+        worker.send("cancel", job="j1", why="time limit")
+        self.assertEqual(worker.done()["outcome"], "canceled")
+        self.assertEqual(worker.outcome("sample_around.notes", [])["result"][2:],
+                         ["inner failure TimeLimitExceeded", "outer failure TimeLimitExceeded"])
+        worker = self.worker()
+        worker.run("sample_around.goes_on", [], time_limit=0.1)
+        self.assertEqual(worker.receive()[0], "progress")
+        worker.kill()
+        worker.done()
+        self.assertEqual(worker.wait(), 0)
+        self.assertIn("inner failure TimeLimitExceeded", worker.stdout())
+        self.assertNotIn("inner after", worker.stdout())
+
     def test_job_knows_when_it_was_put_and_asks_once(self):
         for mode in ("prefork", "coroutine"):
             for name in ("asks", "asked"):

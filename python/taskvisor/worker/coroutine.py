@@ -269,10 +269,13 @@ class Worker:
 
     @staticmethod
     def _after(run: _Run, result: Any) -> bytes:
+        if run.stopped_by == "cancel":
+            # A function in a thread has gone on past its limit: it has failed all the same.
+            around.fail(run.job, Worker._why(run))
+            return outcome.canceled(run.job)
         # A cancel that comes while `after` runs would undo work that is done.
-        was_canceled = run.stopped_by == "cancel"
         around.end(run.job, result)
-        return outcome.canceled(run.job) if was_canceled else outcome.complete(run.job, result)
+        return outcome.complete(run.job, result)
 
     def _raised(self, run: _Run, error: BaseException) -> bytes:
         is_cancel = isinstance(error, asyncio.CancelledError)

@@ -12,7 +12,7 @@ from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
 from ..client import around, calling, running_job
 from ..client.running_job import Job
-from ..errors import Interrupted, SoftTimeLimitExceeded
+from ..errors import Interrupted, SoftTimeLimitExceeded, TimeLimitExceeded
 from ..protocol.frames import decode, frame, refusal
 from . import outcome, surroundings
 from .channel import Channel, Closed, EndOfFile
@@ -137,7 +137,12 @@ class Worker:
                     result = calling.call(function.function, args, kwargs)
                 # A limit or SIGTERM that comes from here on would undo work that is done.
                 self.termination.end_job()
-                around.end(job, result)
+                late = self.termination.raised
+                if isinstance(late, TimeLimitExceeded):
+                    # It has gone on, and has failed all the same.
+                    around.fail(job, late)
+                else:
+                    around.end(job, result)
             finally:
                 self.termination.end_job()
         except BaseException as error:
