@@ -1,9 +1,11 @@
 //! Benchmarks of jobs on Redis: `cargo bench --bench redis` prints the table. Ratios are taken within one run, in
 //! turns.
 //!
-//! `-- --only NAME…` selects some of: fixed cycle broker prefork cancel latency idle; `-- --against FILE` measures
-//! another script of qless commands in turn with ours, such as that of a qless client.
+//! `-- --only NAME…` selects some of: fixed cycle broker prefork bullmq cancel latency idle; `-- --against FILE`
+//! measures another script of qless commands in turn with ours, such as that of a qless client.
 
+#[path = "support/node.rs"]
+mod node;
 #[path = "support/python.rs"]
 mod python;
 #[path = "../tests/support/sandbox.rs"]
@@ -38,6 +40,7 @@ fn main() {
         ("cycle", cycles),
         ("broker", broker),
         ("prefork", prefork),
+        ("bullmq", against_bullmq),
         ("cancel", cancel),
         ("latency", latency),
         ("idle", idle),
@@ -230,6 +233,34 @@ fn prefork() {
     row("CPU per job: keeper, supervisor and workers", "<= 0.15", cpu, "ms");
     row("&nbsp; bare loop", "", bare_cpu, "ms");
     row("round trips of the supervisor per job, puts too", "<= 2", calls, "");
+}
+
+/// An empty Python function in 2 processes, against an empty function of Node in 2 processes of BullMQ: a job at a time,
+/// as ours, and 50, where its processes need not wait for Redis.
+fn against_bullmq() {
+    const JOBS: usize = 5000;
+    let server = RedisServer::start();
+    let (mut redis, url) = (server.connect(), server.url());
+    let mut figures = <[Figures; 5]>::default();
+    for _ in 0..3 {
+        let mut afresh = || {
+            let _: Value = redis::cmd("FLUSHALL").query(&mut redis).expect("an empty store");
+        };
+        afresh();
+        let one = node::bullmq(JOBS, server.port, "1");
+        afresh();
+        let fifty = node::bullmq(JOBS, server.port, "50");
+        afresh();
+        let own = python::round("nothing", JOBS, &["-m", "prefork", "-w", "2", "-b", &url]).rate();
+        let round = [own / one, own / fifty, own, one, fifty];
+        figures.iter_mut().zip(round).for_each(|(figures, figure)| figures.add(figure));
+    }
+    let [against_one, against_fifty, own, one, fifty] = &figures;
+    row("jobs/s of a Python no-op, prefork -w 2, against BullMQ, 2 processes", ">= 1.8", against_one, "x");
+    row("the same against BullMQ with 50 jobs at a time in each process", "", against_fifty, "x");
+    row("&nbsp; taskvisor", "", own, "/s");
+    row("&nbsp; BullMQ", "", one, "/s");
+    row("&nbsp; BullMQ, 50 at a time", "", fifty, "/s");
 }
 
 /// Number of calls of a command since the last RESETSTAT.
