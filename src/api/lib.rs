@@ -7,6 +7,7 @@ mod client;
 mod client_error;
 mod connect;
 mod connections;
+mod describe;
 mod events;
 mod extract;
 mod gate;

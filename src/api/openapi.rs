@@ -5,6 +5,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::body::Refusal;
+use super::describe::Describe;
 use super::lists::{LINES, LOOKED, NEXT};
 use model::verb::{Route, VerbRequest};
 use model::{Filter, JobRecord};
@@ -42,38 +43,12 @@ impl Document {
         Document { generator: settings.into_generator(), paths: Map::new() }
     }
 
-    /// Adds a route that takes the fields of `B` and answers an `A`.
-    pub(super) fn add<B: JsonSchema, A: JsonSchema>(&mut self, route: &Route) {
-        let kind = if A::schema_name() == Text::schema_name() { "text/plain" } else { "application/json" };
-        let each = self.generator.subschema_for::<A>();
-        let answer = self.answer(route, kind, each.to_value());
-        let takes = B::json_schema(&mut self.generator);
-        self.describe(route, &takes.to_value(), answer);
-    }
-
-    /// Adds a route that answers with a stream of `A`, and in `others` forms to who does not accept lines.
-    pub(super) fn add_stream<B: JsonSchema, A: JsonSchema>(&mut self, route: &Route, others: &[&str]) {
-        let each = self.generator.subschema_for::<A>();
-        let takes = B::json_schema(&mut self.generator);
-        self.describe_stream(route, &takes.to_value(), each.to_value(), others);
-    }
-
     fn describe_stream(&mut self, route: &Route, takes: &Value, each: Value, others: &[&str]) {
         let mut content = json!({ LINES: { "schema": each } });
         for other in others {
             content[*other] = json!({ "schema": { "type": "string" } });
         }
         self.describe(route, takes, json!({ "description": "As it happens.", "content": content }));
-    }
-
-    /// Adds optional headers to a route that was added.
-    pub(super) fn add_headers(&mut self, route: &Route, headers: &[&str]) {
-        let operation = &mut self.paths[route.path][route.method.to_lowercase()];
-        let text = json!({ "type": "string" });
-        let header = |name| json!({ "name": name, "in": "header", "required": false, "schema": text });
-        let mut parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
-        parameters.extend(headers.iter().map(header));
-        operation["parameters"] = parameters.into();
     }
 
     // Takes the schemas and not their types: there are a hundred of those.
@@ -142,6 +117,31 @@ impl Document {
         });
         leave_examples_out(&mut document);
         format!("{document:#}\n")
+    }
+}
+
+impl Describe for Document {
+    fn add<B: JsonSchema, A: JsonSchema>(&mut self, route: &Route) {
+        let kind = if A::schema_name() == Text::schema_name() { "text/plain" } else { "application/json" };
+        let each = self.generator.subschema_for::<A>();
+        let answer = self.answer(route, kind, each.to_value());
+        let takes = B::json_schema(&mut self.generator);
+        self.describe(route, &takes.to_value(), answer);
+    }
+
+    fn add_stream<B: JsonSchema, A: JsonSchema>(&mut self, route: &Route, others: &[&str]) {
+        let each = self.generator.subschema_for::<A>();
+        let takes = B::json_schema(&mut self.generator);
+        self.describe_stream(route, &takes.to_value(), each.to_value(), others);
+    }
+
+    fn add_headers(&mut self, route: &Route, headers: &[&str]) {
+        let operation = &mut self.paths[route.path][route.method.to_lowercase()];
+        let text = json!({ "type": "string" });
+        let header = |name| json!({ "name": name, "in": "header", "required": false, "schema": text });
+        let mut parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
+        parameters.extend(headers.iter().map(header));
+        operation["parameters"] = parameters.into();
     }
 }
 

@@ -9,6 +9,7 @@ use axum::routing::{get, post};
 
 use super::body::Reload;
 use super::by::By;
+use super::describe::Describe;
 use super::extract::{Answer, Api, SMALL_LIMIT, read, read_or_default};
 use super::routes::Routes;
 use super::waits::{Doing, waits};
@@ -17,7 +18,7 @@ use model::verb::{Done, reason_fault};
 use model::{Change, PoolsNow, Scale};
 
 /// The routes over a service.
-pub(super) fn routes(routes: Routes) -> Routes {
+pub(super) fn routes<D: Describe>(routes: Routes<D>) -> Routes<D> {
     let all = |what: Change| move |api: Api, by: By| change(api, by, None, what);
     let one = |what: Change| move |api: Api, by: By, pool: PoolOf| of(api, by, pool, what);
     routes

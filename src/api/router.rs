@@ -12,6 +12,7 @@ use axum::{Json, Router};
 
 use super::body::{Put, Ready, StopOrder};
 use super::by::By;
+use super::describe::Describe;
 use super::events::events;
 use super::extract::{Answer, Api, PUT_LIMIT, PathOf, SMALL_LIMIT, job_id, may_put, named, read};
 use super::logs::logs;
@@ -31,12 +32,15 @@ pub fn router(service: Arc<dyn Service>) -> Router {
     router.fallback(no_route).method_not_allowed_fallback(no_method).with_state(service)
 }
 
-/// The text of `GET /v1/openapi.json`.
+/// The text of `GET /v1/openapi.json`: what [`openapi`] has made of this version, as a test holds.
+const DESCRIPTION: &str = include_str!("../../docs/openapi.json");
+
+/// The description, made of the types that are served. It is for tests: the program serves the text in docs.
 pub fn openapi() -> String {
-    all(Routes::to_describe()).text()
+    all(Routes::to_describe()).document.text()
 }
 
-fn all(routes: Routes) -> Routes {
+fn all<D: Describe>(routes: Routes<D>) -> Routes<D> {
     let routes = of_jobs(routes)
         .look::<Here>("/v1", "Says at once that somebody is here.", get(here))
         .look::<serde_json::Value>("/v1/openapi.json", "This description.", get(describe))
@@ -79,7 +83,7 @@ fn all(routes: Routes) -> Routes {
 }
 
 /// Those about jobs that are no verbs.
-fn of_jobs(routes: Routes) -> Routes {
+fn of_jobs<D: Describe>(routes: Routes<D>) -> Routes<D> {
     routes
         .asks::<Filter, JobCounts>("/v1/count", "Counts jobs by filter, up to a limit.", get(count))
         .asks::<SeriesQuery, TimeSeries>(
@@ -134,7 +138,7 @@ async fn here(State(api): Api) -> Json<Here> {
 }
 
 async fn describe() -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], openapi()).into_response()
+    ([(header::CONTENT_TYPE, "application/json")], DESCRIPTION).into_response()
 }
 
 async fn put(State(api): Api, Extension(peer): Extension<Peer>, By(by): By, body: Body) -> Answer<Queued> {

@@ -15,6 +15,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::by::By;
 use super::client::encode;
+use super::describe::Describe;
 use super::extract::{Api, may_put, read_or_default};
 use super::routes::Routes;
 use super::{Peer, Problem, Service, lists};
@@ -26,9 +27,9 @@ const LIMIT: usize = 1 << 20;
 type Named = Result<Path<BTreeMap<String, String>>, PathRejection>;
 
 /// One route for each verb.
-pub(super) fn routes(routes: Routes) -> Routes {
-    struct Adding(Routes);
-    impl Visitor for Adding {
+pub(super) fn routes<D: Describe>(routes: Routes<D>) -> Routes<D> {
+    struct Adding<D>(Routes<D>);
+    impl<D: Describe> Visitor for Adding<D> {
         fn visit<V: VerbRequest>(&mut self) {
             self.0.add::<V, V::Answer>(V::ROUTE, handler(Form::of::<V>()));
         }

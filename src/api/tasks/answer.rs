@@ -11,6 +11,7 @@ use axum::routing::{get, post};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::super::describe::Describe;
 use super::super::extract::{Answer, Api, SMALL_LIMIT, read};
 use super::super::routes::Routes;
 use super::super::{Peer, Problem, Service};
@@ -33,7 +34,7 @@ pub(super) struct Notification {
 }
 
 /// taskvisor's own routes over a service.
-pub(super) fn own(routes: Routes) -> Routes {
+pub(super) fn own<D: Describe>(routes: Routes<D>) -> Routes<D> {
     let notify = Route {
         method: "POST",
         path: "/v1/tasks/notify",

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::body::Refusal;
+use super::super::describe::Describe;
 use super::super::extract::Api;
 use super::super::routes::Routes;
 use super::super::{Peer, Problem, Service};
@@ -71,7 +72,7 @@ pub(in super::super) fn alone(service: Arc<dyn Service>) -> Router {
 }
 
 /// The routes over a service.
-pub(super) fn as_quantumleap(routes: Routes) -> Routes {
+pub(super) fn as_quantumleap<D: Describe>(routes: Routes<D>) -> Routes<D> {
     let notify =
         Route { method: "POST", path: "/v2/notify", does: "Takes a notification in, as QuantumLeap does." };
     let routes = routes
@@ -81,7 +82,7 @@ pub(super) fn as_quantumleap(routes: Routes) -> Routes {
 }
 
 /// QuantumLeap's own routes, below one of its two paths.
-fn as_there(routes: Routes, path: &'static str) -> Routes {
+fn as_there<D: Describe>(routes: Routes<D>, path: &'static str) -> Routes<D> {
     let is_wiki = path.starts_with("/wq");
     let below = |code: &'static str, wiki: &'static str| if is_wiki { wiki } else { code };
     let summary = below("/management/queue/notifications/summary", "/wq/notifications/summary");

@@ -8,11 +8,12 @@ mod list;
 mod notify;
 mod remove;
 
+use super::describe::Describe;
 use super::routes::Routes;
 
 pub(super) use as_there::alone;
 
 /// All routes for tasks.
-pub(super) fn routes(routes: Routes) -> Routes {
+pub(super) fn routes<D: Describe>(routes: Routes<D>) -> Routes<D> {
     as_there::as_quantumleap(answer::own(routes))
 }
