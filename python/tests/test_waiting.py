@@ -267,5 +267,16 @@ class FullBacklog(unittest.TestCase):
                 endpoint.Unix(supervisor.path).connect(0.1)
 
 
+class WithoutLoop(unittest.TestCase):
+    def test_coroutine_in_another_kind_of_loop_says_what_to_do_there(self):
+        from taskvisor import AsyncClient, JobId, aput
+
+        for coroutine in (aput("q", "c"), JobId("x").aresult(), AsyncClient("http://127.0.0.1:1", token="t").job("x")):
+            with self.subTest(coroutine=coroutine), mock.patch.dict(os.environ, TASKVISOR_RUN_DIR="/nowhere"), \
+                    self.assertRaisesRegex(RuntimeError, "no event loop of asyncio runs here, .* trio.to_thread.run_sync"):
+                # As trio steps it.
+                coroutine.send(None)
+
+
 if __name__ == "__main__":
     support.unittest.main()

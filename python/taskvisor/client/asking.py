@@ -184,10 +184,22 @@ def reply_of(question: Question, at: Optional[endpoint.Endpoint] = None) -> Repl
         time.sleep(question.pause(place, reply, error))
 
 
+def event_loop() -> Any:
+    """The event loop that runs this coroutine; a RuntimeError that says what to do in one of another kind."""
+    import asyncio
+
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError("no event loop of asyncio runs here, for which the coroutines of taskvisor are; in trio call the "
+                           "others in a thread: await trio.to_thread.run_sync(send.put, ...)") from None
+
+
 async def areply_of(question: Question, at: Optional[endpoint.Endpoint] = None) -> Reply:
     """As `reply_of`; other tasks of the event loop go on meanwhile."""
     import asyncio
 
+    event_loop()
     while True:
         place, reply = at or endpoint.current(), None
         error: Optional[Exception] = None

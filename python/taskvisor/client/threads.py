@@ -5,10 +5,11 @@ Imported only by coroutines.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+
+from . import asking
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,9 +30,10 @@ class _Pool:
 async def in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     """Calls the function in a thread, with the context of the caller.
 
+    >>> import asyncio
     >>> asyncio.run(in_thread(max, 1, 2))
     2
     """
     if _Pool.pid != os.getpid():
         _Pool.threads, _Pool.pid = ThreadPoolExecutor(_MOST, "taskvisor"), os.getpid()
-    return await asyncio.get_running_loop().run_in_executor(_Pool.threads, copy_context().run, function, *arguments)
+    return await asking.event_loop().run_in_executor(_Pool.threads, copy_context().run, function, *arguments)

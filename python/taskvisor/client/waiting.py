@@ -192,6 +192,7 @@ async def aends_of_supervisor(jobs: Iterable[str], timeout: Optional[float],
     """As `ends_of_supervisor`; other tasks of the event loop go on meanwhile."""
     import asyncio
 
+    asking.event_loop()
     left, most = dict.fromkeys(map(str, jobs)), _MOST
     patience = asking.Patience(timeout, _not_ended(left))
     while left:

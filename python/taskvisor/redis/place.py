@@ -7,7 +7,7 @@ import os
 import queue
 import time
 
-from ..client import notes, outside
+from ..client import asking, notes, outside
 from ..errors import NoSuchJob, PutError, SupervisorError
 from ..protocol import frames
 from . import fleet, records
@@ -97,7 +97,7 @@ class RedisPlace:
 
         from ..client.threads import in_thread
 
-        loop = asyncio.get_running_loop()
+        loop = asking.event_loop()
         told: asyncio.Queue[Optional[str]] = asyncio.Queue()
         waiting = _Waiting(self, jobs, timeout)
 
