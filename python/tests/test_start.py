@@ -71,6 +71,14 @@ class Start(support.WorkerTest):
             self.assertRegex(worker.stderr(), rf"^taskvisor.worker: failed to load {module} from .*: No module named "
                                               r"'.*': is it spelled right\? If it is in another directory, start with --cwd .*\n$")
 
+    def test_file_in_place_of_a_module_is_told_the_name_of_the_module(self):
+        for file, module in (("sample.py", "sample"), ("./sample.py", "sample"), ("no/such.py", r"no\.such"), ("no/such", r"no\.such")):
+            with self.subTest(file=file):
+                worker = self.worker(module=file, greet=False)
+                self.assertEqual((worker.receive(), worker.wait()), ((None, None), 1))
+                self.assertRegex(worker.stderr(), "^taskvisor.worker: failed to load .*: that is a file; name the module as import "
+                                                  rf"does: {module}\. If it is in another directory, .*\n$")
+
     def test_an_application_without_jobs_is_refused(self):
         said = "taskvisor.worker: no jobs in broken_app: decorate a function with @taskvisor.job\n"
         self.assertEqual(self.refused("pass\n"), (1, said))

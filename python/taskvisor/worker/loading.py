@@ -12,8 +12,12 @@ def print_failure(program: str, name: str, hint: str) -> None:
     trace shows errors inside of modules. `hint` says where modules are looked for."""
     error = sys.exc_info()[1]
     failed = f"{program}: failed to load {name} from {os.getcwd()}"
-    if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
-        print(f"{failed}: {error}: is it spelled right? {hint}", file=sys.stderr)
+    is_file = name.endswith(".py") or "/" in name
+    if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}.") or is_file and name[:1] == ".":
+        meant = (name[:-3] if name.endswith(".py") else name).strip("./").replace("/", ".")
+        # A shell completes names of files.
+        asked = f"that is a file; name the module as import does: {meant}." if is_file and meant else "is it spelled right?"
+        print(f"{failed}: {error}: {asked} {hint}", file=sys.stderr)
     else:
         traceback.print_exc()
         print(failed, file=sys.stderr)
