@@ -208,6 +208,12 @@ class Sentinels(RedisTest):
                          [("::1", 5), ("fe80::1", 26379), ("::2", 26379), ("h", 6), ("h", 26379)])
         # A stopped sentinel keeps nobody for ever.
         self.assertEqual({one["socket_timeout"] for one in found}, {5.0})
+        url = redis_address.plain("rediss+sentinel://:p%2Bw@h/m?sentinel_pass=s+%2F&sentinel_tls=yes&ca=/a+b.pem")
+        made = redis_address.by_sentinel(url)
+        asked_of = made.connection_pool.sentinel_manager.sentinels[0].connection_pool.connection_kwargs
+        self.assertEqual((asked_of["password"], asked_of["ssl_ca_certs"], asked_of["ssl_check_hostname"]), ("s+/", "/a+b.pem", True))
+        server = made.connection_pool.connection_kwargs
+        self.assertEqual((server["password"], server["ssl_ca_certs"]), ("p+w", "/a+b.pem"))
         for wrong in ("[::1", "[::1]x", "a:b:c", "h:x"):
             with self.subTest(host=wrong), self.assertRaisesRegex(ValueError, "HOST:PORT"):
                 asked(wrong)

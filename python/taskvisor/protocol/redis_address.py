@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import socket
-from urllib.parse import parse_qsl, unquote, urlencode
+from urllib.parse import quote, unquote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ _OURS = {"protocol", "prefix", "name", "results_ttl", "worker_ttl", "maintenance
 
 #: Schemes that the supervisor knows by other names than redis-py.
 _SCHEMES = {"valkey": "redis", "valkeys": "rediss", "redis+unix": "unix"}
+#: Options that name files.
+_FILES = ("ca", "cert", "key")
 #: Names of options: the supervisor's, and those of redis-py.
 _NAMES = {"ca": "ssl_ca_certs", "cert": "ssl_certfile", "key": "ssl_keyfile", "user": "username", "pass": "password"}
 
@@ -33,14 +35,24 @@ def plain(url: str) -> str:
     'unix:///run/redis.sock?password=pw'
     >>> plain("valkeys://host/0"), plain("redis+unix:///run/redis.sock")
     ('rediss://host/0', 'unix:///run/redis.sock')
+    >>> plain("rediss://host/0?ca=/etc/a+b%20c.pem")
+    'rediss://host/0?ssl_ca_certs=%2Fetc%2Fa%2Bb%2520c.pem'
     """
     url = url[3:] if url.startswith("rq+") else url
     head, _, query = url.partition("?")
     scheme, mark, rest = head.partition("://")
     head = _SCHEMES.get(scheme, scheme) + mark + rest
-    kept = urlencode([(_NAMES.get(name, name), value) for name, value in parse_qsl(query, keep_blank_values=True)
-                      if name not in _OURS])
-    return f"{head}?{kept}" if kept else head
+    kept = []
+    for name, value in _pairs(query):
+        if name not in _OURS:
+            # The supervisor takes the names of files as they stand, and redis-py decodes them.
+            kept.append(f"{_NAMES.get(name, name)}={quote(value, safe='') if name in _FILES else value}")
+    return f"{head}?{'&'.join(kept)}" if kept else head
+
+
+def _pairs(query: str) -> list[tuple[str, str]]:
+    """The names in a query with their values, as they are written."""
+    return [(name, value) for name, _, value in (pair.partition("=") for pair in query.split("&") if pair)]
 
 
 #: The options that the supervisor knows in the query, by what the URL begins with.
@@ -81,7 +93,8 @@ def by_sentinel(url: str, more: Optional[dict[str, Any]] = None) -> Any:
     login, _, hosts = place.rpartition("@")
     user, _, password = login.partition(":")
     master, _, db = path.strip("/").partition("/")
-    query = dict(parse_qsl(asked))
+    # As in the part before the host, where a plus is a plus.
+    query = {name: unquote(value) for name, value in _pairs(asked)}
     tls = {name: value for name, value in query.items() if name.startswith("ssl_")}
     sentinels = [_sentinel(host) for host in hosts.split(",")]
     own: dict[str, Any] = {"username": query.get("sentinel_user"), "password": query.get("sentinel_pass")}
