@@ -11,8 +11,10 @@ use super::access::Access;
 use super::access::elsewhere::client;
 use super::access::spooled::puts_only;
 use super::args::Web;
+use super::args::typed::to_the_same_jobs;
 use super::record::needs::Helps;
 use super::record::timeline;
+use super::term::format::quoted;
 use super::term::screen::{Look, print};
 use super::why::because::{Heard, of_job};
 use super::why::because_pool::{of_pool, of_slot};
@@ -56,6 +58,12 @@ pub async fn web(config: &Config, args: Web) -> Result<u8, Failure> {
         redact: Redact {
             names: [args.redact, of_file.redact, there.names].concat(),
             all: args.hide_data || of_file.hide_data || there.all,
+        },
+        options: match args.beside {
+            None => to_the_same_jobs(std::env::args_os(), config),
+            // The supervisor has started it, and finds its own directory unless that is an unusual one.
+            Some(_) if config.run_dir == Surroundings::of_process().run_dir() => String::new(),
+            Some(_) => format!("--run-dir {} ", quoted(&config.run_dir.display().to_string())),
         },
     };
     let page = ::web::Web::new(settings, source, Box::new(Ours(Look::of_stdout(false))))?;

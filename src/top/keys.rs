@@ -45,7 +45,7 @@ pub fn press(model: &mut Model, key: Key) -> Vec<Effect> {
             }
             Key::Char('y') => {
                 model.line = Line::Keys;
-                copy(model, order.command())
+                copy(model, order.command(&model.program))
             }
             Key::Char('n' | 'N' | 'q') | Key::Esc => {
                 model.line = Line::Keys;

@@ -66,8 +66,8 @@ impl Order {
         self.names.iter().map(|name| name.as_str().into()).collect()
     }
 
-    /// The command line that does it.
-    pub fn command(&self) -> String {
+    /// The command line that does it. `program` is how ours is called, with its options and a blank behind it.
+    pub fn command(&self, program: &str) -> String {
         if self.act == Act::Kill {
             let pids: Vec<String> = self.pids.iter().map(i32::to_string).collect();
             return format!("kill -KILL {}", pids.join(" "));
@@ -82,10 +82,10 @@ impl Order {
         };
         if takes_many {
             let joint = names.iter().map(joint).max_by_key(|joint| joint.len()).unwrap_or(" ");
-            return format!("taskvisor {before}{joint}{}{after}", names.join(" "));
+            return format!("{program}{before}{joint}{}{after}", names.join(" "));
         }
         let each: Vec<String> =
-            names.iter().map(|name| format!("taskvisor {before}{}{name}{after}", joint(name))).collect();
+            names.iter().map(|name| format!("{program}{before}{}{name}{after}", joint(name))).collect();
         each.join("; ")
     }
 
@@ -138,18 +138,23 @@ mod tests {
     fn orders_are_shown_as_commands() {
         let order = |act, names: &[&str]| Order::new(act, names.iter().map(|name| (*name).into()).collect());
         let jobs = order(Act::Cancel, &["01a1", "it's"]);
-        assert_eq!(jobs.command(), r"taskvisor job cancel --wait 01a1 'it'\''s'");
+        assert_eq!(jobs.command("taskvisor "), r"taskvisor job cancel --wait 01a1 'it'\''s'");
         assert_eq!(jobs.many(), "2 jobs");
         let named = order(Act::Retry, &["01a1", "--failed"]);
-        assert_eq!(named.command(), "taskvisor job retry -- 01a1 --failed");
+        assert_eq!(named.command("taskvisor "), "taskvisor job retry -- 01a1 --failed");
         let group = order(Act::RetryGroup, &["-1"]);
-        assert_eq!(group.command(), "taskvisor job retry --failed --held --group=-1");
+        assert_eq!(group.command("taskvisor "), "taskvisor job retry --failed --held --group=-1");
         let pools = order(Act::Shrink, &["mail", "video"]);
-        assert_eq!(pools.command(), "taskvisor scale mail -1; taskvisor scale video -1");
+        assert_eq!(pools.command("taskvisor "), "taskvisor scale mail -1; taskvisor scale video -1");
+        let elsewhere = "taskvisor -b redis://host ";
+        assert_eq!(
+            pools.command(elsewhere),
+            "taskvisor -b redis://host scale mail -1; taskvisor -b redis://host scale video -1"
+        );
         let groups = Order { count: Some(120), ..order(Act::RetryGroup, &["exit 1"]) };
-        assert_eq!(groups.command(), "taskvisor job retry --failed --held --group 'exit 1'");
+        assert_eq!(groups.command("taskvisor "), "taskvisor job retry --failed --held --group 'exit 1'");
         assert_eq!(groups.many(), "120 jobs");
         let kill = Order { pids: vec![7, 8], ..order(Act::Kill, &["mail.1", "mail.2"]) };
-        assert_eq!((kill.command(), kill.many()), ("kill -KILL 7 8".into(), "2 workers".into()));
+        assert_eq!((kill.command("taskvisor "), kill.many()), ("kill -KILL 7 8".into(), "2 workers".into()));
     }
 }

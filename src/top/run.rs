@@ -25,15 +25,17 @@ const SILENT: Duration = Duration::from_secs(4);
 /// Time after which an Escape byte alone is the key Escape, and not the beginning of another key.
 const ESCAPE: Duration = Duration::from_millis(50);
 
-/// Draws until `q`. `asks` takes requests, and `news` brings what answers them.
+/// Draws until `q`. `program` is how commands begin that do the same; `asks` takes requests, and `news` brings what answers them.
 pub async fn run(
     look: Look,
     read_only: bool,
+    program: String,
     asks: UnboundedSender<Request>,
     news: UnboundedReceiver<News>,
 ) -> Result<(), Failure> {
     let terminal = Terminal::open()?;
-    let model = Model::new(look, terminal.size(), read_only);
+    let mut model = Model::new(look, terminal.size(), read_only);
+    model.program = program;
     let mut signals = Signals::new()?;
     let mut ticks = interval(EVERY);
     // After a stop no looks are made up for.

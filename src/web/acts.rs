@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use tokio::time::timeout;
 
-use model::verb::{Act, Bulk, Cancel, Discard, Fate, Prioritize, Retry, Track, Untrack};
+use model::verb::{Act, Cancel, Fate, Prioritize, Track, Untrack};
 use model::{Bytes, Class, JobId, NewJob, Payload};
 
 use crate::answer::{answer, refusal};
@@ -20,16 +20,12 @@ use crate::json::MOST;
 use crate::order::{self, Deed, Order, Thing};
 use crate::session::Notice;
 use crate::trouble::Trouble;
-use crate::{edit, layout, say, text, things};
+use crate::{bulk, edit, layout, options, say, text, things};
 
 /// Limit of the body of a form, in bytes.
 const BODY: usize = 1 << 20;
 /// Limit of the time that a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(30);
-/// How long a reader waits for an order about many jobs; after that the page says that it goes on.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// Limit of the time for counting the jobs of an order before it is confirmed.
-const COUNTING: Duration = Duration::from_secs(3);
 
 /// Answers with the page on which a reader confirms an order.
 pub async fn ask(
@@ -60,7 +56,7 @@ async fn question(app: &App, visit: &Visit, fields: &Fields) -> Result<Page, Tro
             @for (name, value) in kept { input type="hidden" name=(name) value=(value); }
             (about)
             (inputs.markup)
-            (layout::command(&command))
+            (layout::command(app, &command))
             div.buttons {
                 button.main.danger[order.is_final()] type="submit" autofocus { (order.verb()) }
                 a.button href=(back) { "Leave it" }
@@ -74,6 +70,9 @@ async fn question(app: &App, visit: &Visit, fields: &Fields) -> Result<Page, Tro
 async fn command(app: &App, order: &Order, fields: &Fields) -> Result<String, Trouble> {
     if let Order::Of { thing: Thing::Recurring, deed: Deed::Edit, name } = order {
         return edit::command(app, name, fields).await;
+    }
+    if let Order::Of { deed: Deed::Set, name, .. } = order {
+        return options::command(app, name, fields).await;
     }
     if let Order::Again(job) = order {
         return Ok(order::again(&app.source.job(&job.as_str().into()).await?, fields, &app.redact));
@@ -98,27 +97,27 @@ async fn details(app: &App, order: &Order, fields: &Fields) -> Result<(Markup, I
         },
     };
     Ok(match order {
-        Order::Retry(jobs) | Order::Discard(jobs) => (named(jobs), Inputs::default()),
+        Order::Retry(jobs) | Order::Discard(jobs) => (bulk::named(jobs), Inputs::default()),
         Order::Cancel(jobs) => {
             let reason = fields.get("reason").unwrap_or_default();
-            (named(jobs), typed("reason", "Why, for those who look at the jobs", "text", reason))
+            (bulk::named(jobs), typed("reason", "Why, for those who look at the jobs", "text", reason))
         }
-        Order::Track(job, _) => (named(std::slice::from_ref(job)), Inputs::default()),
+        Order::Track(job, _) => (bulk::named(std::slice::from_ref(job)), Inputs::default()),
         Order::Prioritize(job) => {
             let found = app.source.job(&job.as_str().into()).await?;
             let value = found.priority.to_string();
             (
-                named(std::slice::from_ref(job)),
+                bulk::named(std::slice::from_ref(job)),
                 typed("priority", "Priority: higher runs first", "number", &value),
             )
         }
-        Order::Again(job) => (named(std::slice::from_ref(job)), edited(app, job).await?),
-        Order::Bulk(bulk) => (count(app, bulk).await?, Inputs::default()),
+        Order::Again(job) => (bulk::named(std::slice::from_ref(job)), edited(app, job).await?),
+        Order::Bulk(all) => (bulk::count(app, all).await?, Inputs::default()),
         Order::Of { deed: Deed::Edit, name, .. } => {
             let about = html! { p { "Put again it changes; with the same schedule it is due when it was." } };
             (about, Inputs { names: edit::FIELDS.into(), markup: edit::form(app, name).await? })
         }
-        Order::Of { thing, deed, .. } => {
+        Order::Of { thing, deed, name } => {
             let about = html! { p { (meaning(*thing, *deed)) } };
             let inputs = match (thing, deed) {
                 (Thing::Queue | Thing::Pool, Deed::Pause) => typed(
@@ -127,6 +126,9 @@ async fn details(app: &App, order: &Order, fields: &Fields) -> Result<(Markup, I
                     "text",
                     fields.get("reason").unwrap_or_default(),
                 ),
+                (_, Deed::Set) => {
+                    Inputs { names: options::fields(), markup: options::form(app, name).await? }
+                }
                 (_, Deed::Scale) => {
                     typed("workers", "Workers: a number, or +2 more, or -2 fewer", "text", "+1")
                 }
@@ -144,6 +146,7 @@ fn meaning(thing: Thing, deed: Deed) -> &'static str {
             "No supervisor takes jobs from it until it is resumed. Those that run go on."
         }
         (Thing::Queue, Deed::Forget) => "It leaves the lists with its statistics, if it has no jobs.",
+        (Thing::Queue, Deed::Set) => "It holds for all supervisors, from now on.",
         (Thing::Queue, _) => "Supervisors take jobs from this queue again.",
         (Thing::Pool, Deed::Pause) => {
             "This pool takes no more jobs until it is resumed. Those that run go on."
@@ -157,14 +160,6 @@ fn meaning(thing: Thing, deed: Deed) -> &'static str {
         (Thing::Recurring, Deed::Pause) => "It puts no jobs until it is resumed.",
         (Thing::Recurring, Deed::Remove) => "It recurs no more. The jobs that it has put stay.",
         (Thing::Recurring, _) => "It goes on; what was due meanwhile is made up within its catch-up time.",
-    }
-}
-
-fn named(jobs: &[String]) -> Markup {
-    const SHOWN: usize = 20;
-    html! {
-        ul.ids { @for job in jobs.iter().take(SHOWN) { li { code { (text::short(job)) } } } }
-        @if jobs.len() > SHOWN { p { "and " (say::count((jobs.len() - SHOWN) as u64)) " more" } }
     }
 }
 
@@ -193,31 +188,6 @@ async fn edited(app: &App, job: &str) -> Result<Inputs, Trouble> {
             textarea #data name="data" rows="12" spellcheck="false" { (data) }
             @if is_hidden { p.hint { "Its data is hidden here, so it begins empty." } }
         },
-    })
-}
-
-/// How many jobs match an order about many: a dry run of it, cut off after 3 s.
-async fn count(app: &App, bulk: &Bulk) -> Result<Markup, Trouble> {
-    let mut asked = Bulk { dry_run: true, ..bulk.clone() };
-    let (mut jobs, mut needed, mut first) = (0, 0, Vec::new());
-    let begun = tokio::time::Instant::now();
-    let is_whole = loop {
-        let swept = app.source.look(asked.clone()).await?;
-        jobs += swept.count;
-        needed += swept.needed;
-        first.extend(swept.jobs);
-        match swept.next {
-            None => break true,
-            Some(_) if begun.elapsed() > COUNTING => break false,
-            next => asked.after = next,
-        }
-    };
-    first.truncate(5);
-    let first: Vec<String> = first.iter().map(|id: &JobId| id.as_str().to_owned()).collect();
-    Ok(html! {
-        p.count { strong data-count=(jobs) { (say::count(jobs)) @if !is_whole { "+" } } " " (if jobs == 1 { "job" } else { "jobs" }) }
-        @if needed > 0 { p { (say::counted(needed, "job stays", "jobs stay")) ", because others depend on it." } }
-        @if !first.is_empty() { p { "Among them:" } (named(&first)) }
     })
 }
 
@@ -265,8 +235,8 @@ pub async fn carry_out(
 async fn done(app: &Arc<App>, visit: &Visit, order: Order, fields: &Fields) -> Result<String, Trouble> {
     let by = visit.by.as_str();
     match order {
-        Order::Retry(jobs) => each(app, jobs, Act::Retry, by).await,
-        Order::Discard(jobs) => each(app, jobs, Act::Discard, by).await,
+        Order::Retry(jobs) => bulk::each(app, jobs, Act::Retry, by).await,
+        Order::Discard(jobs) => bulk::each(app, jobs, Act::Discard, by).await,
         Order::Cancel(jobs) => {
             let jobs: Vec<JobId> = jobs.into_iter().map(JobId::from).collect();
             let reason = fields.get("reason").map(str::to_owned);
@@ -295,41 +265,8 @@ async fn done(app: &Arc<App>, visit: &Visit, order: Order, fields: &Fields) -> R
             Ok(format!("Its priority is {priority} now"))
         }
         Order::Again(job) => again(app, &job, fields, by).await,
-        Order::Bulk(bulk) => sweep(app, bulk, by).await,
+        Order::Bulk(all) => bulk::sweep(app, all, by).await,
         Order::Of { thing, deed, name } => things::done(app, thing, deed, &name, fields, by).await,
-    }
-}
-
-/// Retries or discards the named jobs, one request each. Gives what to say to the reader.
-async fn each(app: &App, jobs: Vec<String>, act: Act, by: &str) -> Result<String, Trouble> {
-    let what = match act {
-        Act::Retry => "put back to waiting",
-        Act::Discard => "discarded",
-    };
-    let (mut done, mut first) = (0, None);
-    let all = jobs.len();
-    for job in jobs {
-        let job = JobId::from(job);
-        let answer = match act {
-            Act::Retry => app.source.ask(Retry { job }, by).await,
-            Act::Discard => app.source.ask(Discard { job }, by).await,
-        };
-        match answer {
-            Ok(_) => done += 1,
-            // Without an answer the others would wait as long.
-            Err(trouble) if trouble.code >= 500 => {
-                let so_far = format!("{} of {all} {what}, then: {}", say::count(done), trouble.message);
-                return Err(Trouble { message: so_far, ..trouble });
-            }
-            Err(trouble) => drop(first.get_or_insert(trouble)),
-        }
-    }
-    match first {
-        Some(trouble) if done == 0 => Err(trouble),
-        Some(trouble) => {
-            Ok(format!("{} of {all} jobs {what}; the others not: {}", say::count(done), trouble.message))
-        }
-        None => Ok(format!("{} {what}", say::counted(done, "job", "jobs"))),
     }
 }
 
@@ -355,46 +292,4 @@ async fn again(app: &App, job: &str, fields: &Fields, by: &str) -> Result<String
     };
     let id = app.source.put(new, by).await?;
     Ok(format!("Put as {id}"))
-}
-
-/// Carries out an order about many jobs, stretch by stretch. It goes on when the reader has left.
-async fn sweep(app: &Arc<App>, bulk: Bulk, by: &str) -> Result<String, Trouble> {
-    let (what, verb) = (Order::Bulk(bulk.clone()).title(), Order::Bulk(bulk.clone()).verb());
-    let number = app.works.begin(what.clone());
-    let (app, by) = (app.clone(), by.to_owned());
-    // A handler ends with the connection of its reader, a task does not.
-    let work = tokio::spawn(async move {
-        let (mut asked, mut all, mut needed) = (bulk, 0, 0);
-        loop {
-            match app.source.ask(asked.clone(), &by).await {
-                Ok(swept) => {
-                    all += swept.count;
-                    needed += swept.needed;
-                    let is_last = swept.next.is_none();
-                    app.works.note(number, swept.count, is_last.then_some(Ok(())));
-                    if is_last {
-                        return Ok((all, needed));
-                    }
-                    asked.after = swept.next;
-                }
-                Err(trouble) => {
-                    app.works.note(number, 0, Some(Err(trouble.message.clone())));
-                    return Err(trouble);
-                }
-            }
-        }
-    });
-    match timeout(PATIENCE, work).await {
-        Ok(Ok(Ok((all, needed)))) => {
-            let rest = if needed > 0 {
-                format!("; {needed} stay, because others depend on them")
-            } else {
-                String::new()
-            };
-            Ok(format!("{verb}: done with {}{rest}", say::counted(all, "job", "jobs")))
-        }
-        Ok(Ok(Err(trouble))) => Err(trouble),
-        Ok(Err(_)) => Err(Trouble::new(500, "the order broke off")),
-        Err(_) => Ok(format!("{what}: under way")),
-    }
 }

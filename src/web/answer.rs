@@ -23,15 +23,15 @@ pub async fn answer(app: &App, visit: &Visit, headers: &HeaderMap, page: Result<
         }
         Ok(page) => page,
         // What the reader asked for wrongly has nothing to do with the state of the supervisor.
-        Err(trouble) if trouble.code < 500 => excuse(&trouble, &[]),
-        Err(trouble) => excuse(&trouble, &reasons(app).await),
+        Err(trouble) if trouble.code < 500 => excuse(app, &trouble, &[]),
+        Err(trouble) => excuse(app, &trouble, &reasons(app).await),
     };
     framed(app, visit, headers, &page)
 }
 
 /// Says that a request is refused.
 pub fn refusal(app: &App, visit: &Visit, headers: &HeaderMap, trouble: &Trouble) -> Response {
-    framed(app, visit, headers, &excuse(trouble, &[]))
+    framed(app, visit, headers, &excuse(app, trouble, &[]))
 }
 
 fn framed(app: &App, visit: &Visit, headers: &HeaderMap, page: &Page) -> Response {
@@ -48,7 +48,7 @@ async fn reasons(app: &App) -> Vec<String> {
 }
 
 /// A page that says what is wrong. It looks again by itself.
-fn excuse(trouble: &Trouble, reasons: &[String]) -> Page {
+fn excuse(app: &App, trouble: &Trouble, reasons: &[String]) -> Page {
     let title = match trouble.code {
         404 => "Not found",
         400..500 => "Not possible",
@@ -59,7 +59,7 @@ fn excuse(trouble: &Trouble, reasons: &[String]) -> Page {
         h1 { (title) }
         p.fault role="alert" { (text::shown(&trouble.message)) }
         (layout::reasons(reasons))
-        @if let Some(hint) = &trouble.hint { p.hint { (text::shown(hint)) } }
+        @if let Some(hint) = &trouble.hint { p.hint { (text::shown(&app.typed(hint))) } }
     };
     // The errors of a client (4xx) do not go away by themselves.
     let every = (trouble.code >= 500).then_some(2);

@@ -11,6 +11,7 @@ use crate::json::Redact;
 use crate::live::Live;
 use crate::session::{Notice, Role, Sessions};
 use crate::source::Source;
+use crate::text;
 use crate::words::Words;
 use crate::works::Works;
 
@@ -31,6 +32,8 @@ pub struct App {
     pub words: Box<dyn Words>,
     /// What of the data is hidden.
     pub redact: Redact,
+    /// The options of a command that lead to the same jobs, each with a blank behind it: none, or `-b redis://host `.
+    pub options: String,
     /// What stands before each path in links: empty, or for example `/jobs`.
     pub base: String,
     /// The zone of the times on the pages.
@@ -142,6 +145,16 @@ impl App {
     /// A link to a place of ours.
     pub fn link(&self, path: &str) -> String {
         format!("{}{path}", self.base)
+    }
+
+    /// A link to the page of one thing.
+    pub fn of(&self, kind: &str, name: &str) -> String {
+        format!("{}/{kind}/{}", self.base, text::segment(name))
+    }
+
+    /// A command as it is typed where this page was started: with the options that lead to the same jobs.
+    pub fn typed(&self, command: &str) -> String {
+        command.replacen("taskvisor ", &format!("taskvisor {}", self.options), 1)
     }
 
     /// The time of now.

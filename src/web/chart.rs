@@ -54,6 +54,11 @@ impl Mark {
     pub fn new(class: &'static str, name: &'static str) -> Mark {
         Mark { class, name }
     }
+
+    /// What it is called.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
 }
 
 /// A graph of columns over time: bars on one another, and lines.
@@ -94,7 +99,7 @@ impl Graph {
         stacked.chain(lines).fold(0.0, f64::max)
     }
 
-    /// Draws it; `figure` writes its highest value.
+    /// Draws it; `figure` writes its highest value, or nothing.
     pub fn draw(&self, figure: impl Fn(f64) -> String) -> Markup {
         let most = self.most();
         // One unit is left free: half the width of a line at the top and at the bottom.
@@ -108,7 +113,8 @@ impl Graph {
                     strong { (self.title) }
                     @for (mark, _) in &self.bars { span.key { (swatch(mark, true)) (mark.name) } }
                     @for (mark, _) in &self.lines { span.key { (swatch(mark, false)) (mark.name) } }
-                    span.most { @if most > 0.0 { "up to " (figure(most)) } }
+                    @let most = Some(most).filter(|most| *most > 0.0).map(&figure).filter(|most| !most.is_empty());
+                    span.most { @if let Some(most) = most { "up to " (most) } }
                 }
                 svg.graph viewBox={ "0 0 " (columns) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label={ (self.title) ": " (self.said) } {
                     @for (mark, heights) in &self.bars { path class={ "c-" (mark.class) } d=(bars(heights, &mut below, scale)) {} }

@@ -69,7 +69,7 @@ fn main(app: &App, visit: &Visit, page: &Page) -> Markup {
             @if let Some(notice) = &visit.notice {
                 div.notice.failed[notice.failed] role="status" {
                     p { (text::shown(&notice.text)) }
-                    @if !notice.command.is_empty() { (command(&notice.command)) }
+                    @if !notice.command.is_empty() { (command(app, &notice.command)) }
                 }
             }
             @for work in app.works.shown() { (under_way(&work)) }
@@ -99,8 +99,8 @@ pub fn reasons(reasons: &[String]) -> Markup {
 }
 
 /// The command line that does the same.
-pub fn command(line: &str) -> Markup {
-    html! { p.command { span.label { "The same in a shell" } code { (text::shown(line)) } } }
+pub fn command(app: &App, line: &str) -> Markup {
+    html! { p.command { span.label { "The same in a shell" } code { (text::shown(&app.typed(line))) } } }
 }
 
 /// A table that scrolls by itself where the page is narrow.

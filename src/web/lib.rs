@@ -5,6 +5,7 @@ mod ansi;
 mod answer;
 mod app;
 mod assets;
+mod bulk;
 mod chart;
 mod cookie;
 mod edit;
@@ -15,6 +16,7 @@ mod hide;
 mod json;
 mod layout;
 mod live;
+mod options;
 mod order;
 mod packed;
 mod pages;
@@ -58,6 +60,8 @@ pub struct Settings {
     pub read_only: bool,
     /// What of the data is hidden.
     pub redact: Redact,
+    /// The options of a command that lead to the same jobs, each with a blank behind it.
+    pub options: String,
 }
 
 /// The page at its port.
@@ -92,6 +96,7 @@ impl Web {
             works: works::Works::default(),
             words,
             redact: settings.redact,
+            options: settings.options,
             base,
             // A page without a script cannot know the zone of its reader.
             zone: jiff::tz::TimeZone::system(),

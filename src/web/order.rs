@@ -65,14 +65,17 @@ pub enum Deed {
     Edit,
     /// A queue without jobs leaves the lists.
     Forget,
+    /// A queue gets options of its own.
+    Set,
 }
 
 /// The orders about a queue, a pool or a recurring job, by their names in forms.
-const DEEDS: [(&str, Thing, Deed); 12] = [
+const DEEDS: [(&str, Thing, Deed); 13] = [
     ("recur-edit", Thing::Recurring, Deed::Edit),
     ("queue-pause", Thing::Queue, Deed::Pause),
     ("queue-resume", Thing::Queue, Deed::Resume),
     ("queue-forget", Thing::Queue, Deed::Forget),
+    ("queue-set", Thing::Queue, Deed::Set),
     ("pool-pause", Thing::Pool, Deed::Pause),
     ("pool-resume", Thing::Pool, Deed::Resume),
     ("pool-recycle", Thing::Pool, Deed::Recycle),
@@ -95,6 +98,7 @@ impl Deed {
             Deed::Remove => "Remove",
             Deed::Edit => "Change",
             Deed::Forget => "Forget",
+            Deed::Set => "Set options",
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::answer::answer;
 use crate::app::{App, Visit};
 use crate::form::Fields;
 use crate::trouble::Trouble;
-use crate::{acts, assets, enter, gate, pages, stream};
+use crate::{acts, assets, enter, gate, pages, stream, text};
 
 type Shared = State<Arc<App>>;
 type Visitor = Extension<Visit>;
@@ -105,7 +105,7 @@ async fn job(
     RawQuery(query): RawQuery,
 ) -> Response {
     let fields = Fields::read(query.as_deref().unwrap_or_default());
-    let page = pages::job::page(&app, &visit, &job.into(), &fields).await;
+    let page = pages::job::page(&app, &visit, &text::named(&job).into(), &fields).await;
     answer(&app, &visit, &headers, page).await
 }
 
@@ -115,7 +115,7 @@ async fn picture(
     headers: HeaderMap,
     Path(job): Path<String>,
 ) -> Response {
-    let page = pages::picture::page(&app, &visit, &job.into()).await;
+    let page = pages::picture::page(&app, &visit, &text::named(&job).into()).await;
     answer(&app, &visit, &headers, page).await
 }
 
@@ -152,12 +152,13 @@ async fn named(
     headers: HeaderMap,
     Path((kind, name)): Path<(String, String)>,
 ) -> Response {
+    let name = text::named(&name);
     let page = match kind.as_str() {
-        "queue" => pages::queues::one(&app, &visit, &name).await,
-        "batch" => pages::batches::one(&app, &name).await,
-        "recurring" => pages::recurring::one(&app, &visit, &name).await,
-        "pool" => pages::workers::pool(&app, &visit, &name).await,
-        "slot" => pages::workers::slot(&app, &name).await,
+        "queue" => pages::queues::one(&app, &visit, name).await,
+        "batch" => pages::batches::one(&app, name).await,
+        "recurring" => pages::recurring::one(&app, &visit, name).await,
+        "pool" => pages::workers::pool(&app, &visit, name).await,
+        "slot" => pages::workers::slot(&app, name).await,
         _ => Err(Trouble::new(404, "there is no such page")),
     };
     answer(&app, &visit, &headers, page).await

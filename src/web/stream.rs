@@ -78,7 +78,7 @@ pub async fn output(
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let from = last.or(fields.get("from")).and_then(|from| from.parse().ok()).unwrap_or(0);
     let query = OutputQuery { from, follow: true, ..OutputQuery::default() };
-    let id = JobId::from(job);
+    let id = JobId::from(crate::text::named(&job));
     let lines = match app.source.output(&id, &query).await {
         Ok(lines) => lines,
         Err(trouble) => {

@@ -108,6 +108,21 @@ pub fn encoded(text: &str) -> String {
     out
 }
 
+/// A name as a path segment of a link. Browsers take `.` and `..` for places, encoded or not: a tilde stands before
+/// them, and one more before a name that has it already.
+pub fn segment(name: &str) -> String {
+    format!("{}{}", if is_dots(name) { "~" } else { "" }, encoded(name))
+}
+
+/// The name that a decoded path segment means.
+pub fn named(segment: &str) -> &str {
+    segment.strip_prefix('~').filter(|rest| is_dots(rest)).unwrap_or(segment)
+}
+
+fn is_dots(name: &str) -> bool {
+    matches!(name.trim_start_matches('~'), "." | "..")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,5 +157,14 @@ mod tests {
             (" --class a".into(), " --class=-a".into())
         );
         assert_eq!(encoded("a/b é?"), "a%2Fb%20%C3%A9%3F");
+    }
+
+    #[test]
+    fn no_name_in_a_link_is_a_place_for_browsers() {
+        for (name, link) in [("..", "~%2E%2E"), (".", "~%2E"), ("~..", "~~%2E%2E"), ("~", "~"), ("~a", "~a")]
+        {
+            assert_eq!(segment(name), link);
+            assert_eq!(named(&link.replace("%2E", ".")), name);
+        }
     }
 }

@@ -4,11 +4,10 @@ use model::verb::{Forget, Pause, PauseRecurring, RemoveRecurring, Resume, Resume
 use model::{Change, Scale};
 
 use crate::app::App;
-use crate::edit;
 use crate::form::Fields;
 use crate::order::{Deed, Thing};
-use crate::say;
 use crate::trouble::Trouble;
+use crate::{edit, options, say};
 
 /// Carries one out, and says what was done.
 pub async fn done(
@@ -20,6 +19,7 @@ pub async fn done(
     by: &str,
 ) -> Result<String, Trouble> {
     match thing {
+        Thing::Queue if deed == Deed::Set => options::done(app, name, fields, by).await,
         Thing::Queue => queue(app, deed, name, fields, by).await,
         Thing::Pool => pool(app, deed, name, fields, by).await,
         Thing::Recurring if deed == Deed::Edit => edit::done(app, name, fields, by).await,
@@ -53,14 +53,16 @@ async fn recurring(app: &App, deed: Deed, name: &str, by: &str) -> Result<String
         Deed::Pause => app.source.ask(PauseRecurring { name }, by).await?,
         Deed::Remove => app.source.ask(RemoveRecurring { name }, by).await?,
         // Of these `DEEDS` gives a recurring job only the first.
-        Deed::Resume | Deed::Recycle | Deed::Scale | Deed::Edit | Deed::Forget => {
+        Deed::Resume | Deed::Recycle | Deed::Scale | Deed::Edit | Deed::Forget | Deed::Set => {
             app.source.ask(ResumeRecurring { name }, by).await?
         }
     };
     let word = match deed {
         Deed::Pause => "is paused",
         Deed::Remove => "recurs no more",
-        Deed::Run | Deed::Resume | Deed::Recycle | Deed::Scale | Deed::Edit | Deed::Forget => "goes on",
+        Deed::Run | Deed::Resume | Deed::Recycle | Deed::Scale | Deed::Edit | Deed::Forget | Deed::Set => {
+            "goes on"
+        }
     };
     Ok(format!("{said} {word}"))
 }
@@ -74,7 +76,7 @@ async fn pool(app: &App, deed: Deed, name: &str, fields: &Fields, by: &str) -> R
         }
         Deed::Recycle => Change::Recycle,
         Deed::Scale => Change::Scale(scale(fields.get("workers").unwrap_or_default())?),
-        Deed::Resume | Deed::Run | Deed::Remove | Deed::Edit | Deed::Forget => Change::Resume,
+        Deed::Resume | Deed::Run | Deed::Remove | Deed::Edit | Deed::Forget | Deed::Set => Change::Resume,
     };
     let now = app.source.change(Some(name), change, &how, by).await?;
     let workers = now.pools.first().map_or(0, |pool| pool.workers);
@@ -82,7 +84,7 @@ async fn pool(app: &App, deed: Deed, name: &str, fields: &Fields, by: &str) -> R
         Deed::Pause => format!("Pool {name} is paused"),
         Deed::Recycle => format!("Pool {name} gets new workers"),
         Deed::Scale => format!("Pool {name} has {} now", say::counted(workers.into(), "worker", "workers")),
-        Deed::Resume | Deed::Run | Deed::Remove | Deed::Edit | Deed::Forget => {
+        Deed::Resume | Deed::Run | Deed::Remove | Deed::Edit | Deed::Forget | Deed::Set => {
             format!("Pool {name} takes jobs again")
         }
     })

@@ -126,6 +126,17 @@ const ROWS: &[Row] = &[
         ..ROW
     },
     Row {
+        act: "queue-set",
+        make: |sandbox| {
+            sandbox.ok(&["option", "unset", "max_concurrency", "-q", "later"]);
+            queue(sandbox, "resume")
+        },
+        at: |name| format!("/queue/{name}"),
+        typed: &[("max_concurrency", "5")],
+        is_done: |sandbox, name| sandbox.ok(&["option", "get", "max_concurrency", "-q", name]) == "5\n",
+        ..ROW
+    },
+    Row {
         act: "pool-pause",
         make: |sandbox| pool(sandbox, &["resume"]),
         at: |name| format!("/pool/{name}"),
@@ -359,6 +370,8 @@ fn walk(hand: &impl Hand, scripts: bool) {
     browser.go_to(&page.url, "/");
     browser.scripts(scripts);
     for row in ROWS {
+        // The page of the row before would be fetched again, and may be of what is made anew.
+        browser.go("about:blank");
         let name = (row.make)(&sandbox);
         assert!(!(row.is_done)(&sandbox, &name), "{} is done before it is ordered", row.act);
         let path = (row.at)(&name);

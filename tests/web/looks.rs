@@ -105,6 +105,7 @@ fn pages(hostile: &str, failed: &str, complete: &str, running: &str) -> Vec<Stri
         "/doctor".into(),
         "/act?act=recur-edit&name=nightly".into(),
         "/act?act=pool-scale&pool=default".into(),
+        "/act?act=queue-set&queue=default".into(),
         format!("/act?act=cancel&job={running}"),
         "/act?act=retry-all&state=failed".into(),
     ]
@@ -252,14 +253,18 @@ fn batch_of_more_jobs_than_are_looked_at_is_counted_whole() {
     let sandbox = Sandbox::new(Setting::Root);
     let _running = sandbox.start(&[]);
     sandbox.ok(&["queue", "pause", "later"]);
-    let lines: Vec<String> = (0..2_100).map(|number| number.to_string()).collect();
-    fs::write(sandbox.path("lines"), lines.join("\n")).unwrap();
-    let mut put = sandbox.command(&["put", "-q", "later", "--lines", "--batch", "many", "--", "true"]);
-    assert!(put.stdin(fs::File::open(sandbox.path("lines")).unwrap()).output().unwrap().status.success());
+    for (batch, count) in [("many", 3_000), ("rest", 8_000)] {
+        let lines: Vec<String> = (0..count).map(|number| number.to_string()).collect();
+        fs::write(sandbox.path("lines"), lines.join("\n")).unwrap();
+        let mut put = sandbox.command(&["put", "-q", "later", "--lines", "--batch", batch, "--", "true"]);
+        put.stdin(fs::File::open(sandbox.path("lines")).unwrap());
+        assert!(put.output().unwrap().status.success());
+    }
     let page = Served::start(&sandbox, &[]);
     let shown = page.ask("GET", "/batches", &[&page.enter()], "");
+    assert!(shown.contains("among the newest 10,000 jobs; older ones are not shown"), "{shown}");
     let row = shown.split("href=\"/batch/many\"").nth(1).unwrap_or_else(|| panic!("{shown}"));
-    assert!(row.contains("<td class=\"num\">2,100</td>"), "{row}");
+    assert!(row.contains("<td class=\"num\">3,000</td>"), "{row}");
 }
 
 #[test]

@@ -1,9 +1,14 @@
 //! Finds which settings were typed or are in the environment, and under which name.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Command};
+use clap::{ArgMatches, Command, CommandFactory};
+
+use super::Args;
+use crate::cli::term::format::quoted;
+use config::Config;
 
 /// The flag or variable of each setting, by the setting's name in the file. An argument has the full name of its
 /// setting.
@@ -32,12 +37,42 @@ pub fn typed(command: &Command, matches: &ArgMatches) -> BTreeMap<String, String
     }
 }
 
+/// The options by which this command was told where the jobs are, as they are typed again in any directory, each with a
+/// blank behind it. What a variable said is left out: the reader's shell has it, too.
+pub fn to_the_same_jobs(words: impl IntoIterator<Item = OsString>, config: &Config) -> String {
+    let mut command = Args::command();
+    let Ok(matches) = command.try_get_matches_from_mut(words) else { return String::new() };
+    let typed = typed(&command, &matches);
+    let deepest =
+        std::iter::successors(Some(&matches), |matches| matches.subcommand().map(|(_, below)| below));
+    let Some(matches) = deepest.last() else { return String::new() };
+    let mut options = String::new();
+    for (id, flag, is_path) in [
+        ("config", "-c", true),
+        ("state_dir", "--state-dir", true),
+        ("run_dir", "--run-dir", true),
+        ("broker", "-b", false),
+        ("url", "--url", false),
+        ("token_file", "--token-file", true),
+    ] {
+        let raw = matches.get_raw(id).and_then(|mut words| words.next_back());
+        let Some(raw) = raw.filter(|_| typed.get(id).is_some_and(|how| how.starts_with("--"))) else {
+            continue;
+        };
+        let value = match (id, is_path) {
+            // Without its password, as others read the page.
+            ("broker", _) => config.broker.to_string(),
+            (_, true) => std::path::absolute(raw).unwrap_or_else(|_| raw.into()).display().to_string(),
+            (_, false) => raw.to_string_lossy().into_owned(),
+        };
+        options += &format!("{flag} {} ", quoted(&value));
+    }
+    options
+}
+
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
-    use crate::cli::args::Args;
 
     #[test]
     fn typed_settings_name_their_flag() {
@@ -56,5 +91,25 @@ mod tests {
             ("workers.min", "--min-workers"),
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn options_that_lead_to_the_same_jobs_are_typed_again_whole() {
+        let again = |line: &str| {
+            to_the_same_jobs(
+                line.split(' ').map(OsString::from),
+                &Config { broker: brokers::in_file("/s/store.db".into()), ..Config::default() },
+            )
+        };
+        assert_eq!(again("taskvisor web --listen 127.0.0.1:0 --redact pin"), "");
+        assert_eq!(
+            again("taskvisor web --url http://h:1 --token-file /t"),
+            "--url http://h:1 --token-file /t "
+        );
+        assert_eq!(
+            again("taskvisor --run-dir /r top -b sqlite:/s/store.db -c /c"),
+            "-c /c --run-dir /r -b sqlite:/s/store.db "
+        );
+        assert!(again("taskvisor web -c here.yaml").starts_with("-c /"));
     }
 }

@@ -2,9 +2,9 @@
 
 use super::slot::slot;
 use crate::cli::term::branch::Node;
-use crate::cli::term::processes::{FEWEST, add, times, used};
+use crate::cli::term::processes::{add, times, used};
 use crate::cli::term::screen::Look;
-use model::{Process, SlotState, SlotStatus};
+use model::{FEWEST, Process, SlotState, SlotStatus};
 
 /// The lines of slots. Those that are ready, and have nothing else to tell, share the last one.
 pub fn slots(all: &[SlotStatus], look: &Look) -> Vec<Node> {

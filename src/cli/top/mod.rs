@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 
 use self::desk::Desk;
 use super::args::top::Top;
+use super::args::typed::to_the_same_jobs;
 use super::term::screen::Look;
 use ::top::ask::{News, Request};
 use config::Config;
@@ -30,8 +31,9 @@ pub async fn top(config: &Config, args: &Top) -> Result<u8, Failure> {
         status: Mutex::default(),
         waits: Mutex::default(),
     };
+    let program = format!("taskvisor {}", to_the_same_jobs(std::env::args_os(), config));
     let served = tokio::spawn(serve(Arc::new(desk), requests));
-    let shown = ::top::run(look, args.read_only, asks, news).await;
+    let shown = ::top::run(look, args.read_only, program, asks, news).await;
     served.abort();
     shown.map(|()| exit::OK)
 }

@@ -100,6 +100,8 @@ pub struct Model {
     pub size: (usize, usize),
     /// Whether orders are refused.
     pub read_only: bool,
+    /// How commands begin that do the same as an order: `taskvisor `, with options that lead to the same jobs.
+    pub program: String,
     /// What was seen.
     pub data: Data,
     /// Why nothing is seen now.
@@ -139,6 +141,7 @@ impl Model {
             look: Look { width: None, height: None, ..look },
             size,
             read_only,
+            program: "taskvisor ".into(),
             data: Data::default(),
             trouble: None,
             rates: Rates::default(),

@@ -8,7 +8,7 @@ use crate::screen::grid::Style;
 use crate::thing::Thing;
 use model::{Millis, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};
 use term::format::between;
-use term::processes::{add, groups, times, with_children};
+use term::processes::{add, times, with_children};
 use term::row::{short, shortened};
 use term::screen::{Look, age, percent, size};
 
@@ -240,7 +240,7 @@ fn job_row(job: &RunningJob, length: usize) -> Row {
 
 /// The processes below the first, equal ones in one line.
 fn processes(rows: &mut Vec<Row>, slot: &str, of: &Process, depth: usize, look: &Look) {
-    for group in groups(of, look.all) {
+    for group in of.groups(look.all) {
         let sum = group.iter().copied().fold(Process::default(), add);
         let first = group[0];
         let many = if group.len() > 1 { format!(" {}", times(group.len(), look)) } else { String::new() };

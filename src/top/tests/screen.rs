@@ -256,11 +256,11 @@ fn uppercase_keys_show_the_command_and_wait_for_yes() {
     assert_eq!(model.line, Line::Keys);
     assert_eq!(typed(&mut model, "CY"), [Effect::Ask(Request::Do(order.clone()))]);
     assert_eq!(model.doing, 1);
-    assert_eq!(typed(&mut model, "Cy"), [Effect::Copy(order.command())]);
+    assert_eq!(typed(&mut model, "Cy"), [Effect::Copy(order.command("taskvisor "))]);
     assert_eq!(typed(&mut model, "\x1b[200~KY\x1b[201~"), [], "pasted text is no order");
     assert_eq!(typed(&mut model, "gN"), []);
     let Line::Confirm(order) = &model.line else { panic!("{:?}", model.line) };
-    assert_eq!(order.command(), "taskvisor recycle mail");
+    assert_eq!(order.command("taskvisor "), "taskvisor recycle mail");
     typed(&mut model, "\x1b");
     model.hear(News::Done(Err("no such job".into())));
     assert!(draw(&model).text(23).starts_with("no such job"));
@@ -278,7 +278,7 @@ fn marks_make_an_order_about_many() {
     assert!(model.place().marks.is_empty(), "what was marked is taken away first");
     assert!(typed(&mut model, "aK").is_empty());
     let Line::Confirm(order) = &model.line else { panic!("{:?}", model.line) };
-    assert_eq!(order.command(), "kill -KILL 801 802", "of the jobs that run");
+    assert_eq!(order.command("taskvisor "), "kill -KILL 801 802", "of the jobs that run");
 }
 
 fn names(model: &Model) -> Vec<String> {

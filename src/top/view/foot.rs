@@ -34,7 +34,7 @@ pub fn draw(grid: &mut Grid, model: &Model) {
             let ask = format!(" {}? Y/n, y copies", order.many());
             // The question is always seen: a long command is cut.
             let room = grid.width.saturating_sub(width(&ask));
-            let column = grid.put(line, 0, room, &order.command(), Style::BOLD);
+            let column = grid.put(line, 0, room, &order.command(&model.program), Style::BOLD);
             grid.put(line, column, grid.width, &ask, Style::YELLOW.and(Style::BOLD));
         }
         Line::Keys => idle(grid, model, line),

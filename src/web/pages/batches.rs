@@ -9,12 +9,11 @@ use model::{Filter, JobCounts, JobState, Millis};
 use super::{course, rows};
 use crate::app::{App, Page, Place};
 use crate::layout::{command, nothing, scrolled};
-use crate::text::encoded;
 use crate::trouble::Trouble;
 use crate::{chart, say, shape, text};
 
-/// Number of the newest jobs among which batches are looked for, whether or not they are of one.
-const SEARCHED: u32 = 2000;
+/// Number of the newest jobs among which batches are looked for, whether or not they are of one: as `batch list`.
+const SEARCHED: u32 = 10_000;
 /// Number of the newest batches that are counted beyond those jobs.
 const COUNTED: usize = 20;
 /// Limit of the jobs that are counted for each.
@@ -26,7 +25,7 @@ const TAG: &str = "batch:";
 pub async fn page(app: &App) -> Result<Page, Trouble> {
     let now = app.now();
     // A batch is only a tag: no broker lists batches.
-    let jobs = app.source.look(Filter { limit: SEARCHED, ..Filter::default() }).await?;
+    let (jobs, _) = app.source.list(&Filter { limit: SEARCHED, ..Filter::default() }).await?;
     let (mut names, mut counts) = (Vec::new(), HashMap::<&str, JobCounts>::new());
     for job in &jobs {
         for name in job.tags.iter().filter_map(|tag| tag.strip_prefix(TAG)) {
@@ -47,8 +46,11 @@ pub async fn page(app: &App) -> Result<Page, Trouble> {
     }
     let main = html! {
         h1 { "Batches" }
-        p.lead { "Those of the newest " (say::count(SEARCHED.into())) " jobs" }
-        @if names.is_empty() { (nothing("None: taskvisor put --batch NAME …")) } @else {
+        p.lead {
+            strong data-batches=(names.len()) { (say::count(names.len() as u64)) } " " (if names.len() == 1 { "batch" } else { "batches" })
+            @if is_cut { " among the newest " (say::count(SEARCHED.into())) " jobs; older ones are not shown" }
+        }
+        @if names.is_empty() { (nothing(&app.typed("None: taskvisor put --batch NAME …"))) } @else {
             (scrolled("Batches", html! {
                 table {
                     thead { tr { th { "Batch" } th { "So far" } th.num { "Jobs" } th.num { "Ended" } th.num { "Failed" } th.num { "Put" } } }
@@ -56,9 +58,10 @@ pub async fn page(app: &App) -> Result<Page, Trouble> {
                 }
             }))
         }
-        (command("taskvisor batch list"))
+        (command(app, "taskvisor batch list"))
     };
-    Ok(Page { every: Some(10), ..Page::new("Batches", Place::Batches, "jobs", main) })
+    // No event has it fetched again: while jobs run there would always be one, and so many jobs are much to look at.
+    Ok(Page { every: Some(10), ..Page::new("Batches", Place::Batches, "orders", main) })
 }
 
 /// The jobs of a batch, up to a limit.
@@ -69,7 +72,7 @@ fn of(name: &str, limit: u32) -> Filter {
 fn row(app: &App, name: &str, counts: &JobCounts, now: Millis) -> Markup {
     html! {
         tr data-key=(name) {
-            th scope="row" { a href={ (app.link("/batch/")) (encoded(name)) } { (text::short(name)) } }
+            th scope="row" { a href={ (app.of("batch", name)) } { (text::short(name)) } }
             td.bar { (bar(counts)) }
             td.num { (say::count(counts.count())) @if counts.more { "+" } } td.num { (say::count(counts.ended())) } (rows::cell(failed(counts)))
             td.num { @if let Some(at) = counts.put_at { (say::when(at, now, &app.zone)) } }
@@ -122,7 +125,7 @@ pub async fn one(app: &App, name: &str) -> Result<Page, Trouble> {
                 ul { @for failure in &counts.failures { li { (rows::link(app, failure.job.as_str())) " " (text::short(&failure.group)) @let message = app.redact.said(&failure.message); @if !message.is_empty() { ": " (text::short(message)) } } } }
             }
         }
-        (command(&format!("taskvisor batch show {}", text::names([name]))))
+        (command(app, &format!("taskvisor batch show {}", text::names([name]))))
     };
     let every = if ended < all { 2 } else { 15 };
     Ok(Page { every: Some(every), ..Page::new(format!("Batch {name}"), Place::Batches, "jobs", main) })

@@ -35,16 +35,18 @@ pub async fn page(app: &App, fields: &Fields) -> Result<Page, Trouble> {
         (part("config-whole", html! { "Supervisor" }, "the supervisor", &config.settings, all))
         @for pool in &config.pools {
             @let name = pool.get("name").and_then(|name| name.value.as_str()).unwrap_or_default();
-            (part(&format!("config-{}", encoded(name)), html! { "Pool " a href={ (app.link("/pool/")) (encoded(name)) } { (text::short(name)) } }, name, pool, all))
+            (part(&format!("config-{}", encoded(name)), html! { "Pool " a href={ (app.of("pool", name)) } { (text::short(name)) } }, name, pool, all))
         }
-        (command(&line(&config)))
+        (command(app, &line(app, &config)))
     };
     Ok(Page::new("Config", Place::Config, "orders", main))
 }
 
 /// The command that shows the same. Flags of `start` are the reader's to add.
-fn line(config: &ConfigShown) -> String {
-    let file = config.file.as_ref().map(|file| format!(" -c {}", quoted(file)));
+fn line(app: &App, config: &ConfigShown) -> String {
+    // The page may have been started with a file already.
+    let named = config.file.as_ref().filter(|_| !app.options.contains("-c "));
+    let file = named.map(|file| format!(" -c {}", quoted(file)));
     format!("taskvisor config show{}", file.unwrap_or_default())
 }
 

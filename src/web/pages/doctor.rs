@@ -24,7 +24,7 @@ pub async fn page(app: &App) -> Result<Page, Trouble> {
                 tbody { @for finding in &found.checks { (row(finding)) } }
             }
         }))
-        (command("taskvisor doctor"))
+        (command(app, "taskvisor doctor"))
     };
     Ok(Page::new("Doctor", Place::Doctor, "", main))
 }

@@ -7,7 +7,6 @@ use model::PublishedEvent;
 use super::rows;
 use crate::app::{App, Page, Place};
 use crate::layout::{command, nothing, scrolled};
-use crate::text::encoded;
 use crate::trouble::Trouble;
 use crate::{say, shape, text};
 
@@ -28,7 +27,7 @@ pub async fn page(app: &App) -> Result<Page, Trouble> {
                 }
             }))
         }
-        (command("taskvisor events"))
+        (command(app, "taskvisor events"))
     };
     Ok(Page::new("Events", Place::Events, "jobs workers orders", main))
 }
@@ -41,10 +40,10 @@ fn row(app: &App, news: &PublishedEvent) -> Markup {
             td.what {
                 @if let Some(job) = &news.job { (rows::link(app, job.as_str())) " " }
                 @if let Some(class) = &news.class { (text::short(class.as_str())) }
-                @if let Some(worker) = &news.worker { a href={ (app.link("/slot/")) (encoded(&worker.slot.to_string())) } { (worker) } }
+                @if let Some(worker) = &news.worker { a href={ (app.of("slot", &worker.slot.to_string())) } { (worker) } }
                 @if let Some(pool) = &news.pool { "pool " (text::short(pool)) }
             }
-            td { @if let Some(queue) = &news.queue { a.plain href={ (app.link("/queue/")) (encoded(queue.as_str())) } { (text::short(queue.as_str())) } } }
+            td { @if let Some(queue) = &news.queue { a.plain href={ (app.of("queue", queue.as_str())) } { (text::short(queue.as_str())) } } }
             td { @if let Some(by) = &news.by { (text::short(by)) } }
             // Of a job it may be what its program has said.
             td.what { @if let Some(why) = &news.why { (text::short(if news.job.is_some() { app.redact.said(why) } else { why.as_str() })) } @if let Some(count) = news.count { " " (say::count(count)) } }

@@ -34,12 +34,42 @@ pub async fn page(app: &App, visit: &Visit, fields: &Fields) -> Result<Page, Tro
             @for (name, value) in [("queue", queue), ("class", class)] { @if let Some(value) = value { ", " (name) " " (text::shown(value)) } }
             @if queue.or(class).is_some() { " " a href=(app.link("/failures")) { "Show all" } }
         }
+        // With one group its own buttons do the same.
+        @if visit.may_change() && groups.len() > 1 { (of_all(app, visit, &groups, queue, class)) }
         @if groups.is_empty() { (nothing("Nothing has failed, and nothing is held.")) }
         ul.groups { @for group in groups.iter().take(SHOWN) { (card(app, visit, group, queue, class, now)) } }
         @if groups.len() > SHOWN { p.more { (say::count((groups.len() - SHOWN) as u64)) " smaller groups are not shown" } }
-        (command(&line))
+        (command(app, &line))
     };
     Ok(Page { every: Some(10), ..Page::new("Failures", Place::Failures, "jobs", main) })
+}
+
+/// Orders about the jobs of all groups, also of those that are not shown.
+fn of_all(
+    app: &App,
+    visit: &Visit,
+    groups: &[FailureGroup],
+    queue: Option<&str>,
+    class: Option<&str>,
+) -> Markup {
+    let counts: [(&str, u64); 2] = [
+        ("failed", groups.iter().map(|group| group.failed).sum()),
+        ("held", groups.iter().map(|group| group.held).sum()),
+    ];
+    let words = [("queue", queue), ("class", class)];
+    let query = |act: &str, state: &str| {
+        let mut query = format!("act={act}&state={state}&back={}", encoded(&visit.url));
+        for (name, value) in words {
+            query += &value.map(|value| format!("&{name}={}", encoded(value))).unwrap_or_default();
+        }
+        query
+    };
+    html! {
+        div.buttons {
+            @for (state, count) in counts.iter().filter(|(_, count)| *count > 0) { (button(app, &query("retry-all", state), &format!("Retry all {} {state}", say::count(*count)), "")) }
+            @for (state, count) in counts.iter().filter(|(_, count)| *count > 0) { (button(app, &query("discard-all", state), &format!("Discard all {} {state}…", say::count(*count)), "danger")) }
+        }
+    }
 }
 
 fn card(

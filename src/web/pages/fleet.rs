@@ -24,7 +24,7 @@ pub async fn page(app: &App) -> Result<Page, Trouble> {
                 }
             }))
         }
-        (command("taskvisor status --fleet"))
+        (command(app, "taskvisor status --fleet"))
     };
     Ok(Page { every: Some(5), ..Page::new("Fleet", Place::Workers, "workers", main) })
 }

@@ -1,5 +1,7 @@
 //! How an attempt ended, and the processes at that time.
 
+use std::time::Duration;
+
 use maud::{Markup, html};
 
 use model::{Caught, ExitStatus, Forensics, Process, Signal, Snapshot};
@@ -72,10 +74,10 @@ fn caught(process: &Caught) -> Markup {
     }
 }
 
-/// A living process with all below it.
+/// A living process with all below it. Equal ones share a row, as in `status`.
 pub fn tree(process: &Process) -> Markup {
-    let mut rows = Vec::new();
-    flat(process, 0, &mut rows);
+    let mut rows = vec![(0, vec![process])];
+    flat(process, 1, &mut rows);
     scrolled(
         "Processes",
         html! {
@@ -83,23 +85,42 @@ pub fn tree(process: &Process) -> Markup {
                 thead { tr { th { "Process" } th { "State" } th.num { "Memory" } th.num { "CPU" } } }
                 tbody {
                     // A job that forks without end would fill the page.
-                    @for (depth, process) in rows.iter().take(SHOWN) {
-                        tr data-key=(process.pid) {
-                            td class={ "deep-" (depth.min(&8)) } { (text::short(&process.name)) " " span.dim { (process.pid) } }
-                            td { (state(&process.state)) }
-                            td.num { (say::size(process.rss)) } td.num { (say::age(process.cpu)) }
-                        }
-                    }
+                    @for (depth, equal) in rows.iter().take(SHOWN) { (living(*depth, equal)) }
                 }
             }
-            @if rows.len() > SHOWN { p.more { (say::counted((rows.len() - SHOWN) as u64, "process more", "processes more")) } }
+            @if rows.len() > SHOWN { p.more { (say::counted(rows[SHOWN..].iter().map(|(_, equal)| equal.len() as u64).sum(), "process more", "processes more")) } }
         },
     )
 }
 
-fn flat<'a>(process: &'a Process, depth: usize, rows: &mut Vec<(usize, &'a Process)>) {
-    rows.push((depth, process));
-    process.children.iter().for_each(|child| flat(child, depth + 1, rows));
+/// A process, or equal ones with what they and all below them use.
+fn living(depth: usize, equal: &[&Process]) -> Markup {
+    let Some(first) = equal.first() else { return html! {} };
+    let sum = || equal.iter().map(|one| one.uses()).fold((0, Duration::ZERO), |a, b| (a.0 + b.0, a.1 + b.1));
+    let (rss, cpu) = if equal.len() == 1 { (first.rss, first.cpu) } else { sum() };
+    html! {
+        tr data-key=(first.pid) {
+            td class={ "deep-" (depth.min(8)) } {
+                (text::short(&first.name)) " "
+                @if equal.len() == 1 { span.dim { (first.pid) } } @else {
+                    "×" (say::count(equal.len() as u64))
+                    @if let Some(below) = first.children.first() { span.dim { " each with " (text::short(&below.name)) @if first.children.len() > 1 { " and more" } } }
+                }
+            }
+            td { (state(&first.state)) }
+            td.num { (say::size(rss)) } td.num { (say::age(cpu)) }
+        }
+    }
+}
+
+fn flat<'a>(process: &'a Process, depth: usize, rows: &mut Vec<(usize, Vec<&'a Process>)>) {
+    for group in process.groups(false) {
+        let only = (group.len() == 1).then(|| group[0]);
+        rows.push((depth, group));
+        if let Some(only) = only {
+            flat(only, depth + 1, rows);
+        }
+    }
 }
 
 /// The state of a process, if it is one that people ask about.

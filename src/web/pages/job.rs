@@ -60,7 +60,7 @@ pub async fn page(app: &App, visit: &Visit, id: &JobId, _: &Fields) -> Result<Pa
             (content(app, &job))
             (decisions(app, &why))
         }
-        (command(&format!("taskvisor job show {}", text::names([id.as_str()]))))
+        (command(app, &format!("taskvisor job show {}", text::names([id.as_str()]))))
     };
     // Where very many jobs change at once their ids are not told one by one.
     let topics = format!("job:{} job:*", encoded(id.as_str()));
@@ -131,8 +131,8 @@ fn facts(app: &App, job: &JobRecord, now: Millis) -> Markup {
             (at("Due", job.due_at)) (at("Started", job.started_at)) (at("Ended", job.ended_at))
             @if let Some(ran) = rows::ran(job, now) { (fact("Ran", html! { (say::age(ran)) })) }
             @if let Some(limit) = job.time_limit { (fact("Time limit", html! { (model::format_duration(limit)) })) }
-            @if let Some(worker) = &job.worker { (fact("Worker", html! { a href={ (app.link("/slot/")) (encoded(&worker.slot.to_string())) } { (worker) } })) }
-            @if let Some(name) = &job.recurring { (fact("Recurring", html! { a href={ (app.link("/recurring/")) (encoded(name)) } { (text::shown(name)) } })) }
+            @if let Some(worker) = &job.worker { (fact("Worker", html! { a href={ (app.of("slot", &worker.slot.to_string())) } { (worker) } })) }
+            @if let Some(name) = &job.recurring { (fact("Recurring", html! { a href={ (app.of("recurring", name)) } { (text::shown(name)) } })) }
             @if !job.tags.is_empty() {
                 (fact("Tags", html! { @for tag in &job.tags { a.tag href=(rows::search(app, &[("tag", tag)])) { (text::short(tag)) } " " } }))
             }
@@ -183,10 +183,8 @@ async fn output(app: &App, job: &JobRecord) -> Markup {
                         }
                     }
                     if text.len() as u64 > 4 * OUTPUT {
-                        note = Some(format!(
-                            "There is more: taskvisor job logs {}",
-                            text::names([job.id.as_str()])
-                        ));
+                        let more = format!("taskvisor job logs {}", text::names([job.id.as_str()]));
+                        note = Some(format!("There is more: {}", app.typed(&more)));
                         return Ok(());
                     }
                 }
@@ -198,10 +196,8 @@ async fn output(app: &App, job: &JobRecord) -> Markup {
             }
         }
     }
-    let follow = job
-        .state
-        .is_leased()
-        .then(|| format!("{}/output?from={next}", app.link(&format!("/job/{}", encoded(job.id.as_str())))));
+    let follow =
+        job.state.is_leased().then(|| format!("{}/output?from={next}", app.of("job", job.id.as_str())));
     html! {
         @if let Some(note) = &note { p.dim { (text::shown(note)) } }
         @if text.is_empty() && follow.is_none() { @if note.is_none() { p.empty { "It has printed nothing." } } }
@@ -231,7 +227,7 @@ fn living(app: &App, visit: &Visit, why: &Why, job: &JobRecord) -> Markup {
     html! {
         @if let Some(process) = found {
             section aria-labelledby="h-tree" { h2 #h-tree { "Its processes now" } (forensics::tree(process))
-                @if visit.may_change() { p { a.button href={ (app.link("/job/")) (encoded(job.id.as_str())) "/picture" } { "What they do" } } }
+                @if visit.may_change() { p { a.button href={ (app.of("job", job.id.as_str())) "/picture" } { "What they do" } } }
             }
         }
     }
@@ -268,7 +264,7 @@ fn content(app: &App, job: &JobRecord) -> Markup {
                 h2 id=(id) { (name) " " span.dim { (say::counted(bytes.len() as u64, "byte", "bytes")) } }
                 @match shown {
                     Ok(json) => { div.out tabindex="0" role="group" aria-label=(name) { pre.json { (json) } } }
-                    Err(why) => { p.dim { "It " (why) ": " code { "taskvisor job show --json " (text::shown(&text::names([job.id.as_str()]))) } } }
+                    Err(why) => { p.dim { "It " (why) ": " code { (text::shown(&app.typed(&format!("taskvisor job show --json {}", text::names([job.id.as_str()]))))) } } }
                 }
             }
         }

@@ -65,7 +65,7 @@ pub async fn page(app: &App, visit: &Visit, fields: &Fields) -> Result<Page, Tro
                     a.button href={ (app.link("/jobs?q=")) (encoded(line)) "&after=" (encoded(last.as_str())) } { "Older" }
                 }
             }
-            (command(&shell(&filter)))
+            (command(app, &shell(&filter)))
         }
     };
     Ok(Page {

@@ -42,7 +42,7 @@ pub async fn page(app: &App, visit: &Visit) -> Result<Page, Trouble> {
         div.columns {
             section aria-labelledby="h-queues" {
                 h2 #h-queues { "Queues" }
-                @if queues.is_empty() { (nothing("No queue has had a job yet: taskvisor put -- COMMAND")) } @else { (rows::queues(app, queues, now)) }
+                @if queues.is_empty() { (nothing(&app.typed("No queue has had a job yet: taskvisor put -- COMMAND"))) } @else { (rows::queues(app, queues, now)) }
             }
             @if let Some(status) = &status {
                 section aria-labelledby="h-running" { h2 #h-running { "Running now" } (running(app, status)) }

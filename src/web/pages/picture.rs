@@ -22,7 +22,7 @@ pub async fn page(app: &App, visit: &Visit, id: &JobId) -> Result<Page, Trouble>
         @if picture.others > 0 { p.dim { "Its worker runs " (say::counted(picture.others, "other job", "other jobs")) ", too: what those do is shown with it" } }
         @if !picture.strangers.is_empty() { p.dim { "Some run as other users than the supervisor: of these it may not know all" } }
         (forensics::snapshot(&picture.seen))
-        (command(&format!("taskvisor job picture {}", text::names([id.as_str()]))))
+        (command(app, &format!("taskvisor job picture {}", text::names([id.as_str()]))))
     };
     Ok(Page::new(format!("Processes of job {}", id.shown()), Place::Jobs, "", main))
 }

@@ -10,7 +10,7 @@ use crate::app::{App, Page, Place, Visit};
 use crate::layout::{button, command, nothing};
 use crate::text::encoded;
 use crate::trouble::Trouble;
-use crate::{chart, say, shape, text};
+use crate::{chart, options, say, shape, text};
 
 /// Draws the page of all queues.
 pub async fn page(app: &App) -> Result<Page, Trouble> {
@@ -18,8 +18,8 @@ pub async fn page(app: &App) -> Result<Page, Trouble> {
     let main = html! {
         h1 { "Queues" }
         p.lead { strong { (say::count(queues.len() as u64)) } " " (if queues.len() == 1 { "queue" } else { "queues" }) }
-        @if queues.is_empty() { (nothing("No queue has had a job yet: taskvisor put -- COMMAND")) } @else { (rows::queues(app, &queues, now)) }
-        (command("taskvisor queue list"))
+        @if queues.is_empty() { (nothing(&app.typed("No queue has had a job yet: taskvisor put -- COMMAND"))) } @else { (rows::queues(app, &queues, now)) }
+        (command(app, "taskvisor queue list"))
     };
     Ok(Page { every: Some(5), ..Page::new("Queues", Place::Queues, "jobs orders", main) })
 }
@@ -35,6 +35,8 @@ pub async fn one(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> 
     let course =
         course::section(app, visit, SeriesQuery { queue: Some(name.into()), ..SeriesQuery::default() }).await;
     let query = |act: &str| format!("act={act}&queue={}&back={}", encoded(name), encoded(&visit.url));
+    let change = html! { @if visit.may_change() { div.buttons { (button(app, &query("queue-set"), "Set options…", "")) } } };
+    let options = options::section(app, name, change).await;
     let main = html! {
         h1 { "Queue " (text::short(name)) }
         @if visit.may_change() {
@@ -61,7 +63,8 @@ pub async fn one(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> 
             }
             p.lead { (say::counted(day.retries, "attempt", "attempts")) " failed and were tried again today, " (say::counted(day.failures, "job", "jobs")) " failed" }
         }
-        (command(&format!("taskvisor queue stats {}", text::names([name]))))
+        (options)
+        (command(app, &format!("taskvisor queue stats {}", text::names([name]))))
     };
     let topics = format!("queue:{} orders", encoded(name));
     Ok(Page { every: Some(5), ..Page::new(format!("Queue {name}"), Place::Queues, topics, main) })

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use model::verb::{ListRecurring, ShowRecurring};
 use model::{Millis, RecurringRecord, Schedule, format_duration};
 
-use super::rows;
+use super::{history, rows, when};
 use crate::app::{App, Page, Place, Visit};
 use crate::layout::{button, command, nothing, scrolled};
 use crate::text::encoded;
@@ -19,8 +19,8 @@ pub async fn page(app: &App) -> Result<Page, Trouble> {
     let main = html! {
         h1 { "Recurring jobs" }
         p.lead { strong { (say::count(all.len() as u64)) } " recurring " (if all.len() == 1 { "job" } else { "jobs" }) @let paused = all.iter().filter(|one| one.paused.is_some()).count(); @if paused > 0 { ", " (paused) " paused" } }
-        @if all.is_empty() { (nothing("None yet: taskvisor recur put nightly --cron '0 3 * * *' -- COMMAND")) } @else { (table(app, &all, now)) }
-        (command("taskvisor recur list"))
+        @if all.is_empty() { (nothing(&app.typed("None yet: taskvisor recur put nightly --cron '0 3 * * *' -- COMMAND"))) } @else { (table(app, &all, now)) }
+        (command(app, "taskvisor recur list"))
     };
     Ok(Page { every: Some(10), ..Page::new("Recurring jobs", Place::Recurring, "jobs orders", main) })
 }
@@ -35,8 +35,8 @@ fn table(app: &App, all: &[RecurringRecord], now: Millis) -> Markup {
                     @for one in all {
                         @let name = one.recurring.name.as_str();
                         tr data-key=(name) {
-                            th scope="row" { a href={ (app.link("/recurring/")) (encoded(name)) } { (text::short(name)) } @if one.paused.is_some() { " " (shape::paused()) } (faults(app, one, now)) }
-                            td { (text::short(&words(&one.recurring.schedule))) }
+                            th scope="row" { a href={ (app.of("recurring", name)) } { (text::short(name)) } @if one.paused.is_some() { " " (shape::paused()) } (faults(app, one, now)) }
+                            td { (text::short(&when::words(&one.recurring.schedule))) }
                             td { @if let Some(next) = one.next_at { (say::when(next, now, &app.zone)) } @else { "never again" } }
                             td { @if let Some(latest) = &one.latest { (rows::link(app, latest.id.as_str())) " " (shape::job(latest.state)) } }
                             td.num { (say::count(one.count)) } (rows::cell(one.skipped))
@@ -62,6 +62,7 @@ pub async fn one(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> 
     let leading = |act: &str, back: &str| format!("act={act}&name={}&back={}", encoded(name), encoded(back));
     let query = |act: &str| leading(act, &visit.url);
     let (job, zone) = (&one.recurring.job, zone(app, &one.recurring.schedule));
+    let history = history::section(app, &one, &zone).await;
     let main = html! {
         h1 { (text::short(name)) }
         @if visit.may_change() {
@@ -76,7 +77,7 @@ pub async fn one(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> 
         @if let Some(pause) = &one.paused { p { (shape::paused()) " by " (text::shown(&pause.by)) " " (say::when(pause.since, now, &app.zone)) } }
         p { (faults(app, &one, now)) }
         dl.facts {
-            div { dt { "When" } dd { (text::shown(&words(&one.recurring.schedule))) } }
+            div { dt { "When" } dd { (text::shown(&when::words(&one.recurring.schedule))) } }
             div { dt { "Queue" } dd { (text::shown(job.queue.as_str())) } }
             div { dt { "Class" } dd { (text::shown(job.class.as_str())) } }
             div { dt { "While one runs" } dd { (one.recurring.overlap.as_str()) } }
@@ -96,7 +97,8 @@ pub async fn one(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> 
                 @if let Some(latest) = &one.latest { p { (rows::link(app, latest.id.as_str())) " " (shape::job(latest.state)) " was due " (say::when(latest.at, now, &app.zone)) } } @else { (nothing("None is known.")) }
             }
         }
-        (command(&format!("taskvisor recur show {}", text::names([name]))))
+        (history)
+        (command(app, &format!("taskvisor recur show {}", text::names([name]))))
     };
     Ok(Page {
         every: Some(10),
@@ -109,70 +111,5 @@ fn zone(app: &App, schedule: &Schedule) -> TimeZone {
     match schedule {
         Schedule::Cron { zone, .. } => TimeZone::get(zone).unwrap_or_else(|_| app.zone.clone()),
         Schedule::Every { .. } => app.zone.clone(),
-    }
-}
-
-/// A schedule in words.
-fn words(schedule: &Schedule) -> String {
-    match schedule {
-        Schedule::Every { interval, .. } => format!("every {}", format_duration(*interval)),
-        Schedule::Cron { line, zone } => {
-            let line = line.to_string();
-            match in_words(&line) {
-                Some(words) => format!("{words} ({line}, {zone})"),
-                None => format!("{line} ({zone})"),
-            }
-        }
-    }
-}
-
-/// The usual lines of crontab in words.
-fn in_words(line: &str) -> Option<String> {
-    const DAYS: [&str; 8] =
-        ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
-    let fields: Vec<&str> = line.split_whitespace().collect();
-    let number = |text: &str| text.parse::<usize>().ok();
-    let (minute, hour, day, month, weekday) = match fields.as_slice() {
-        ["@hourly"] => ("0", "*", "*", "*", "*"),
-        ["@daily" | "@midnight"] => ("0", "0", "*", "*", "*"),
-        ["@weekly"] => ("0", "0", "*", "*", "0"),
-        ["@monthly"] => ("0", "0", "1", "*", "*"),
-        [minute, hour, day, month, weekday] => (*minute, *hour, *day, *month, *weekday),
-        _ => return None,
-    };
-    let at = || Some(format!("{:02}:{:02}", number(hour)?, number(minute)?));
-    match (day, month, weekday) {
-        ("*", "*", "*") if (minute, hour) == ("*", "*") => Some("every minute".into()),
-        ("*", "*", "*") if hour == "*" => match minute.strip_prefix("*/") {
-            Some(step) => Some(format!("every {} minutes", number(step)?)),
-            None => Some(format!("hourly at minute {}", number(minute)?)),
-        },
-        ("*", "*", "*") => Some(format!("daily at {}", at()?)),
-        ("*", "*", "1-5" | "mon-fri") => Some(format!("on weekdays at {}", at()?)),
-        // With both a day and a weekday crontab means either, which has no short words.
-        ("*", "*", _) => Some(format!("every {} at {}", DAYS.get(number(weekday)?)?, at()?)),
-        (_, "*", "*") => Some(format!("on day {} of each month at {}", number(day)?, at()?)),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn usual_schedules_are_told_in_words() {
-        for (line, words) in [
-            ("0 3 * * *", Some("daily at 03:00")),
-            ("*/5 * * * *", Some("every 5 minutes")),
-            ("17 * * * *", Some("hourly at minute 17")),
-            ("30 8 * * 1-5", Some("on weekdays at 08:30")),
-            ("0 4 * * 1", Some("every Monday at 04:00")),
-            ("@monthly", Some("on day 1 of each month at 00:00")),
-            ("0 3 1,15 * *", None),
-            ("0 0 1 1 *", None),
-        ] {
-            assert_eq!(in_words(line).as_deref(), words, "{line}");
-        }
     }
 }

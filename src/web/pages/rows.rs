@@ -15,7 +15,7 @@ pub fn link(app: &App, id: &str) -> Markup {
     // Ids that taskvisor makes begin alike: their ends tell them apart.
     let is_made = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     html! {
-        a.id href={ (app.link("/job/")) (text::encoded(id)) } title=[is_made.then_some(id)] {
+        a.id href={ (app.of("job", id)) } title=[is_made.then_some(id)] {
             @if is_made { (&id[..8]) "…" (&id[26..]) } @else { (text::short(id)) }
         }
     }
@@ -117,7 +117,7 @@ pub fn queues(app: &App, queues: &BTreeMap<QueueName, QueueCounts>, now: Millis)
                         @let delayed = count(queue, JobState::Delayed) + count(queue, JobState::Depends);
                         tr data-key=(name) {
                             th scope="row" {
-                                a href={ (app.link("/queue/")) (text::encoded(name.as_str())) } { (text::short(name.as_str())) }
+                                a href={ (app.of("queue", name.as_str())) } { (text::short(name.as_str())) }
                                 @if let Some(pause) = &queue.paused { " " (shape::paused()) span.why { "by " (text::short(&pause.by)) (text::short(&pause.because())) } }
                                 @if queue.unserved { span.why { "no pool takes jobs from it" } }
                             }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use model::{PoolStatus, Process, SlotState, SlotStatus, Subject, Why};
+use model::{PoolStatus, SlotState, SlotStatus, Subject, Why};
 
 use super::{fleet, forensics, rows};
 use crate::app::{App, Page, Place, Visit};
@@ -28,7 +28,7 @@ pub async fn page(app: &App, visit: &Visit) -> Result<Page, Trouble> {
         }
         @if status.pools.is_empty() { (nothing("This supervisor has no pool.")) }
         @for pool in &status.pools { (one(app, visit, pool)) }
-        (command("taskvisor status"))
+        (command(app, "taskvisor status"))
     };
     Ok(Page { every: Some(3), ..Page::new("Workers", Place::Workers, "workers jobs orders", main) })
 }
@@ -49,7 +49,7 @@ fn one(app: &App, visit: &Visit, pool: &PoolStatus) -> Markup {
         section data-key={ "pool-" (name) } aria-labelledby=(title) {
             div.head {
                 h2 id=(title) {
-                    a href={ (app.link("/pool/")) (encoded(name)) } { (text::short(name)) } " " span.dim { (pool.mode) @if pool.concurrency > 1 { " ×" (pool.concurrency) } ", queues " (text::short(&queues(pool))) }
+                    a href={ (app.of("pool", name)) } { (text::short(name)) } " " span.dim { (pool.mode) @if pool.concurrency > 1 { " ×" (pool.concurrency) } ", queues " (text::short(&queues(pool))) }
                     @if pool.paused { " " (shape::paused()) }
                 }
                 @if visit.may_change() { (orders(app, visit, pool)) }
@@ -63,7 +63,7 @@ fn one(app: &App, visit: &Visit, pool: &PoolStatus) -> Markup {
                     tbody {
                         @if let Some(template) = &pool.template { (row(app, template)) }
                         @for slot in &shown { (row(app, slot)) }
-                        @if fold { tr data-key="idle" { td { "idle" } td { (shape::slot(SlotState::Ready)) " ×" (quiet.len()) } td {} td {} td.num { (say::size(quiet.iter().filter_map(|slot| slot.process.as_ref()).map(rss).sum())) } td {} td {} } }
+                        @if fold { tr data-key="idle" { td { "idle" } td { (shape::slot(SlotState::Ready)) " ×" (quiet.len()) } td {} td {} td.num { (say::size(quiet.iter().filter_map(|slot| slot.process.as_ref()).map(|process| process.uses().0).sum())) } td {} td {} } }
                         @else { @for slot in &quiet { (row(app, slot)) } }
                     }
                 }
@@ -89,7 +89,7 @@ fn orders(app: &App, visit: &Visit, pool: &PoolStatus) -> Markup {
 fn row(app: &App, slot: &SlotStatus) -> Markup {
     html! {
         tr data-key=(slot.slot) {
-            td { a href={ (app.link("/slot/")) (encoded(&slot.slot.to_string())) } { (slot.slot) } }
+            td { a href={ (app.of("slot", &slot.slot.to_string())) } { (slot.slot) } }
             td { (shape::slot(slot.state)) @if let Some(halted) = slot.process.as_ref().and_then(forensics::halted) { span.why { (halted) } } }
             td.num { (say::age(say::whole(slot.age))) }
             td.what {
@@ -101,16 +101,11 @@ fn row(app: &App, slot: &SlotStatus) -> Markup {
                 @for why in [&slot.leaving, &slot.why].into_iter().flatten() { span.why { (text::short(rows::headline(why))) } }
                 @if let Some(warning) = &slot.warning { span.why { (text::short(rows::headline(app.redact.warned(warning)))) } }
             }
-            td.num { @if let Some(process) = &slot.process { (say::size(rss(process))) } }
+            td.num { @if let Some(process) = &slot.process { (say::size(process.uses().0)) } }
             td.num { @if let Some(process) = &slot.process { (say::age(process.cpu)) } }
             (rows::cell(slot.restarts.into()))
         }
     }
-}
-
-/// The memory of a process with all below it.
-fn rss(process: &Process) -> u64 {
-    process.rss + process.children.iter().map(rss).sum::<u64>()
 }
 
 /// Draws why a pool is as it is.
@@ -123,7 +118,7 @@ pub async fn pool(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble>
         (decisions(app, &why))
         // Its buttons stand above already.
         @for (pool, _) in &why.pools { (one(app, &Visit { role: crate::session::Role::View, ..visit.clone() }, pool)) }
-        (command(&format!("taskvisor why pool {}", text::names([name]))))
+        (command(app, &format!("taskvisor why pool {}", text::names([name]))))
     };
     Ok(Page { every: Some(5), ..Page::new(format!("Pool {name}"), Place::Workers, "workers orders", main) })
 }
@@ -143,7 +138,7 @@ pub async fn slot(app: &App, name: &str) -> Result<Page, Trouble> {
             @if let Some(trace) = found.and_then(|slot| slot.trace.as_ref()) { section { h2 { "Last words of a worker that died" } div.out tabindex="0" role="group" aria-label="Trace" { pre { (text::lines(trace)) } } } }
             (decisions(app, &why))
         }
-        (command(&format!("taskvisor why slot {}", text::names([name]))))
+        (command(app, &format!("taskvisor why slot {}", text::names([name]))))
     };
     Ok(Page { every: Some(3), ..Page::new(format!("Slot {name}"), Place::Workers, "workers jobs", main) })
 }
