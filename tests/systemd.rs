@@ -56,6 +56,28 @@ fn unit_is_active_when_its_first_slot_is_ready_and_shows_a_status_line() {
     }
 }
 
+/// `ProtectProc=invisible` hides the keeper from the supervisor.
+#[test]
+fn status_under_the_unit_shows_the_keeper_and_the_tree_of_a_job_and_a_keeper_that_is_stopped() {
+    let Some(machine) = started() else { return };
+    let keeper = machine.one(UNIT, "taskvisor");
+    let jid = taskvisor(&machine, &["put", "--", "sh", "-c", "sleep 1000; :"]);
+    machine.one(UNIT, "sleep");
+    let status = json(&machine, &["status", "--json"]);
+    assert_eq!((&status["keeper"]["pid"], &status["keeper"]["name"]), (&keeper.into(), &"taskvisor".into()));
+    assert!(status["keeper"]["rss"].as_u64() > Some(0), "{}", status["keeper"]);
+    let slots = status["pools"][0]["slots"].to_string();
+    assert!(slots.contains("\"name\":\"sh\"") && slots.contains("\"name\":\"sleep\""), "{slots}");
+    let picture = taskvisor(&machine, &["job", "picture", jid.trim()]);
+    assert!(picture.contains("sleep("), "{picture}");
+    machine.run(&["kill", "-STOP", &keeper.to_string()]);
+    wait_until("status names it", || {
+        let reasons = json(&machine, &["status", "--json"])["reasons"].to_string();
+        reasons.contains(&format!("the keeper is stopped, no worker starts or ends: kill -CONT {keeper}"))
+    });
+    machine.run(&["kill", "-CONT", &keeper.to_string()]);
+}
+
 #[test]
 fn instances_have_settings_and_directories_of_their_own() {
     let Some(machine) = Machine::boot() else { return };

@@ -31,6 +31,7 @@ use super::unconfirmed::UnconfirmedVerdicts;
 use super::worker_calls::WorkerCalls;
 use failpoint::failpoint;
 use model::{Exit, Fence, Instant, Job, JobId, Limits, Millis, Outcome, PoolSettings, Signal, WorkerId};
+use process::usage;
 use process::{Children, JobEnd, KeeperMessage, Link, WorkerEvent, oom_kills};
 use supervisor::{Command, Event};
 use wire::keeper::{Hello, Order, Report};
@@ -45,6 +46,7 @@ pub struct Effects {
     pub(super) logs: Logs,
     /// The first report of the keeper.
     pub hello: Hello,
+    pub(super) keeper: usage::Known,
     /// What is asked of the broker.
     pub(super) calls: BrokerCalls,
     /// What workers ask for.

@@ -18,7 +18,6 @@ use super::request::{Request, View};
 use super::takers::takers;
 use api::{PauseOrder, Problem};
 use model::{Change, Counters, Instant, Millis, PoolStatus, PoolsNow, Process};
-use process::usage;
 use supervisor::{Command, Event, Step, Supervisor};
 use wire::keeper::Order;
 
@@ -346,7 +345,7 @@ fn view(supervisor: &Supervisor, effects: &Effects) -> View {
         held_degrades: effects.record.held_degrades,
         stop_deadline: effects.stop_deadline,
         settings_trouble: effects.record.settings_trouble.clone(),
-        keeper: usage::process(effects.hello.pid).unwrap_or_default(),
+        keeper: effects.keeper.look(),
         restarts: effects.hello.restarts,
         last_end: effects.hello.last_end(),
         counters: Counters { tallies: supervisor.tallies().clone(), ..effects.tellers.counters() },

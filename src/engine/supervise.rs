@@ -50,7 +50,7 @@ use broker::{Broker, Complaints, EventBus, Notice};
 use log::{Outputs, OwnLog, Places};
 use model::{Instance, LogSettings, PoolSettings, Settings, SpawnSpec};
 use outbox::Outbox;
-use process::{Alarm, Children, Gauge, KeeperMessage, Link, Removed, snapshot};
+use process::{Alarm, Children, Gauge, KeeperMessage, Link, Removed, snapshot, usage};
 use spool::Desk;
 use supervisor::{Event, GaveUp, Supervisor};
 use wire::keeper::{Hello, Order, Report};
@@ -126,7 +126,9 @@ pub struct Setup {
 
 /// Runs until a stop is done or the keeper is gone.
 pub async fn supervise(setup: Setup) -> io::Result<Ended> {
-    let Some((link, hello, left)) = greet(setup.keeper).await? else { return Ok(Ended::KeeperGone) };
+    let Some((link, (hello, keeper), left)) = greet(setup.keeper).await? else {
+        return Ok(Ended::KeeperGone);
+    };
     let (outputs, alarm) = (Outputs::start(&setup.outputs, setup.places)?, Alarm::new()?);
     let (inbox, events, requests, answers) = Inbox::new(alarm);
     let mut spawn_specs = SpawnSpecs::new(setup.socket.clone(), setup.sandboxes.clone());
@@ -145,6 +147,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         children,
         logs: Logs::new(outputs, setup.log),
         hello,
+        keeper,
         calls: BrokerCalls::new(broker.clone(), events.clone(), setup.instance, lease, failing.clone()),
         worker_calls: WorkerCalls::new(broker, requests.clone(), answers),
         failing,
@@ -348,11 +351,14 @@ fn open_socket(
     Ok(())
 }
 
+/// The link, what the keeper says of itself, and the lives that an earlier supervisor has left.
+type Greeting = (Link, (Hello, usage::Known), Vec<KeeperMessage>);
+
 /// Sets up the link to the keeper and reads its first reports: the hello, and the lives left by an earlier supervisor.
 /// None if the keeper is gone already.
-async fn greet(keeper: OwnedFd) -> io::Result<Option<(Link, Hello, Vec<KeeperMessage>)>> {
+async fn greet(keeper: OwnedFd) -> io::Result<Option<Greeting>> {
     let mut link = Link::new(keeper)?;
-    let Some((report, _)) = link.recv().await? else { return Ok(None) };
+    let Some((report, stat)) = link.recv().await? else { return Ok(None) };
     let Report::Hello(hello) = report else {
         return Err(io::Error::other(format!("the keeper's first word was {report:?}, not Hello")));
     };
@@ -365,7 +371,8 @@ async fn greet(keeper: OwnedFd) -> io::Result<Option<(Link, Hello, Vec<KeeperMes
     // start.
     link.order(&Order::Notify("STATUS=starting".into()));
     link.flush()?;
-    Ok(Some((link, hello, left)))
+    let keeper = usage::Known::new(hello.pid, stat.into_iter().next());
+    Ok(Some((link, (hello, keeper), left)))
 }
 
 /// Passes on the broker's own notifications as events.

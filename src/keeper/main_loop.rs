@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::AsFd;
+use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -87,6 +88,7 @@ impl Keeper {
         let now = clock::now();
         let mut keeper = Keeper {
             launch: Launch::new(&setup)?,
+            stat: std::fs::File::open("/proc/self/stat").ok().map(OwnedFd::from),
             notify,
             sources: Sources::open(ends_with_terminal)?,
             children: Children::open()?,

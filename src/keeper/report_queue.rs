@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, MsgFlags, send, sendmsg};
@@ -67,13 +67,18 @@ impl ReportQueue {
 
     /// Sends the reports that the socket takes without waiting, and gives their number. The error is that of the first
     /// report that could not be sent; a full socket is no error.
-    pub fn send(&mut self, socket: &OwnedFd, lives: &BTreeMap<WorkerId, Life>) -> (usize, nix::Result<()>) {
+    pub fn send(
+        &mut self,
+        socket: &OwnedFd,
+        lives: &BTreeMap<WorkerId, Life>,
+        stat: Option<&OwnedFd>,
+    ) -> (usize, nix::Result<()>) {
         let mut packet = Vec::with_capacity(64);
         let mut sent = 0;
         while let Some(report) = self.queue.front().filter(|_| !self.blocked) {
             packet.clear();
             report.encode(&mut packet);
-            match send_report(socket, &packet, life_of(report, lives)) {
+            match send_report(socket, &packet, &descriptors(report, lives, stat)) {
                 Ok(()) => {
                     if matches!(report, Report::Started(..)) {
                         failpoint("keeper-2-started-said");
@@ -90,26 +95,30 @@ impl ReportQueue {
     }
 }
 
-/// The life whose descriptors go with the report.
-fn life_of<'a>(report: &Report, lives: &'a BTreeMap<WorkerId, Life>) -> Option<&'a Life> {
+/// The descriptors that go with the report.
+fn descriptors(report: &Report, lives: &BTreeMap<WorkerId, Life>, stat: Option<&OwnedFd>) -> Vec<RawFd> {
     match report {
-        Report::Started(worker, _) | Report::Left(worker, _) => lives.get(worker),
-        Report::Hello(_)
-        | Report::Born(..)
+        Report::Hello(_) => stat.iter().map(|stat| stat.as_raw_fd()).collect(),
+        Report::Started(worker, _) | Report::Left(worker, _) => {
+            let ends = lives.get(worker).map(|life| [&life.ends.socket, &life.ends.out, &life.ends.err]);
+            ends.into_iter().flatten().map(|end| end.as_fd().as_raw_fd()).collect()
+        }
+        Report::Born(..)
         | Report::SpawnFailed { .. }
         | Report::Exited { .. }
         | Report::Stuck(..)
         | Report::Asked(_)
         | Report::Bounded(_)
-        | Report::Ping => None,
+        | Report::Ping => Vec::new(),
     }
 }
 
-fn send_report(socket: &OwnedFd, packet: &[u8], life: Option<&Life>) -> nix::Result<()> {
+fn send_report(socket: &OwnedFd, packet: &[u8], fds: &[RawFd]) -> nix::Result<()> {
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-    let Some(life) = life else { return send(socket.as_raw_fd(), packet, flags).map(drop) };
-    let fds = [&life.ends.socket, &life.ends.out, &life.ends.err].map(|fd| fd.as_fd().as_raw_fd());
-    let control = [ControlMessage::ScmRights(&fds)];
+    if fds.is_empty() {
+        return send(socket.as_raw_fd(), packet, flags).map(drop);
+    }
+    let control = [ControlMessage::ScmRights(fds)];
     sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(packet)], &control, flags, None).map(drop)
 }
 

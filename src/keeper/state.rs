@@ -32,6 +32,8 @@ pub(super) struct Keeper {
     pub oom_score: OomScore,
     pub notify: Notify,
     pub launch: Launch,
+    /// Its own line of /proc, open: /proc may hide a keeper from its supervisor (`hidepid`), but not what is open.
+    pub stat: Option<OwnedFd>,
     /// Every life that the supervisor has not had forgotten.
     pub lives: BTreeMap<WorkerId, Life>,
     /// The leaders that are not reaped, by pid.

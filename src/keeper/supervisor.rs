@@ -32,7 +32,7 @@ impl Keeper {
         let Some(supervisor) = self.supervisor.as_ref().filter(|supervisor| supervisor.open) else {
             return;
         };
-        let (sent, result) = self.reports.send(&supervisor.socket, &self.lives);
+        let (sent, result) = self.reports.send(&supervisor.socket, &self.lives, self.stat.as_ref());
         if sent > 0
             && let Some(at) = self.watchdog.said(now)
         {

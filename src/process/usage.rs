@@ -2,6 +2,8 @@
 
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
 use super::page::page_size;
@@ -22,6 +24,31 @@ pub fn process(pid: i32) -> Option<Process> {
 /// One process, and the CPU time of its children that have ended and that it has waited for.
 pub(super) fn process_and_waited(pid: i32) -> Option<(Process, Duration)> {
     look(pid).map(|stat| (stat.process, stat.waited))
+}
+
+/// A process of which a line of /proc was handed over open. It can be read where /proc hides the process (`hidepid`, or
+/// systemd's ProtectProc), as it does a process that is not dumpable from all but root.
+#[derive(Debug)]
+pub struct Known {
+    pid: i32,
+    stat: Option<File>,
+}
+
+impl Known {
+    /// A process, and its /proc/PID/stat.
+    pub fn new(pid: i32, stat: Option<OwnedFd>) -> Known {
+        Known { pid, stat: stat.map(File::from) }
+    }
+
+    /// The process as it is now. What cannot be seen is empty, but the pid.
+    pub fn look(&self) -> Process {
+        let mut line = [0; 1024];
+        let opened = self.stat.as_ref().and_then(|stat| stat.read_at(&mut line, 0).ok());
+        let seen =
+            opened.and_then(|length| parse(self.pid, &String::from_utf8_lossy(&line[..length]), page_size()));
+        let seen = seen.map(|stat| stat.process).or_else(|| process(self.pid));
+        seen.unwrap_or_else(|| Process { pid: self.pid, ..Process::default() })
+    }
 }
 
 /// The parent of a process, or None if it is gone.

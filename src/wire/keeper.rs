@@ -52,7 +52,7 @@ pub enum Order {
 /// Report from keeper to supervisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// The first report of a connection.
+    /// The first report of a connection. Carries a descriptor of the keeper's /proc/PID/stat, if it could be opened.
     Hello(Hello),
     /// A parked child waits; pid 0: the process comes with the program. Carries three descriptors: socket, stdout, stderr.
     Started(WorkerId, i32),
