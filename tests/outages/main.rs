@@ -15,6 +15,7 @@ mod redis_server;
 mod sandbox;
 
 mod disk;
+mod forgotten;
 mod late;
 mod outage;
 mod pauses;

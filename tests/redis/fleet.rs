@@ -32,7 +32,8 @@ fn presence_is_echoed_to_its_sender_and_kept_until_it_leaves_or_a_silent_day() {
     assert_eq!(told(&mut scene.script, "taskvisor.fleet 86425 0"), []);
     scene.script.line::<redis::Value>("taskvisor.sign 86425 ql:w:b-alive b {}");
     let everything = scene.script.everything();
-    assert_eq!(everything.keys().collect::<Vec<_>>(), ["ql:taskvisor:fleet", "ql:taskvisor:seen"]);
+    let keys: Vec<_> = everything.keys().collect();
+    assert_eq!(keys, ["ql:taskvisor:fleet", "ql:taskvisor:mark", "ql:taskvisor:seen"]);
     assert!(!everything["ql:taskvisor:fleet"].contains("{2}"), "{everything:?}");
 }
 

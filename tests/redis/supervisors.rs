@@ -462,7 +462,7 @@ fn flushed_server_ends_its_jobs_and_is_logged() {
     wait_until("a sign of life is there", || other.raw::<i64>("EXISTS ql:taskvisor:seen") == 1);
     let _: String = other.raw("FLUSHALL");
     wait_until("its job is dead", || !alive(pid));
-    wait_until("it is logged", || scene.sandbox.stderr().contains("Redis has forgotten this supervisor"));
+    wait_until("it is logged", || scene.sandbox.stderr().contains("Redis has forgotten what it held"));
 }
 
 #[test]

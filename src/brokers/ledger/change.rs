@@ -17,6 +17,8 @@ pub(super) enum Write {
     Lost(Vec<(JobId, Fence, Count)>),
     /// Jobs that ended elsewhere.
     Learn(Vec<(JobId, Elsewhere)>),
+    /// Words for the histories of jobs.
+    Noted(Vec<(JobId, String)>),
     /// Deliveries that were no attempts, each with its number.
     GaveBack(Vec<(JobId, u32)>),
     /// The jobs of an instance wait again, apart from these.
@@ -31,6 +33,7 @@ impl Write {
             Write::Ends(..) | Write::Discarded(..) => "failed to write ends of jobs into the ledger",
             Write::Lost(_) => "failed to write into the ledger which leases are lost",
             Write::Learn(_) => "failed to write into the ledger what ended elsewhere",
+            Write::Noted(_) => "failed to write into the ledger what happened to jobs",
             Write::GaveBack(_) => "failed to write into the ledger what went back",
             Write::Recover(..) => "failed to write into the ledger what waits again",
         }
@@ -48,6 +51,7 @@ impl Write {
             Write::Discarded(..) => EACH,
             Write::Lost(leases) => EACH * leases.len(),
             Write::Learn(ended) => ended.iter().map(|(_, how)| EACH + elsewhere_bytes(how)).sum(),
+            Write::Noted(notes) => notes.iter().map(|(_, what)| EACH + what.len()).sum(),
             Write::GaveBack(jobs) => EACH * jobs.len(),
             Write::Recover(_, keep) => EACH * keep.len(),
         }
@@ -61,6 +65,7 @@ impl Write {
             Write::Discarded(message, job) => store.discarded(message, job).await?,
             Write::Lost(leases) => store.lost(leases).await?,
             Write::Learn(ended) => store.learn(ended).await?,
+            Write::Noted(notes) => store.noted(notes).await?,
             Write::GaveBack(jobs) => store.gave_back(jobs).await?,
             Write::Recover(instance, keep) => drop(store.recover(instance, keep).await?),
         }

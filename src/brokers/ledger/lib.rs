@@ -166,6 +166,13 @@ impl Ledger {
         self.write(Write::Ends(applied.collect(), Vec::new())).await;
     }
 
+    /// Adds words to the histories of jobs.
+    pub async fn noted(&self, notes: Vec<(JobId, String)>) {
+        if !notes.is_empty() {
+            self.write(Write::Noted(notes)).await;
+        }
+    }
+
     /// Records how a job ends whose message is deleted next. That message runs here no more, even if its deletion fails.
     /// It may be None where the id of the job says so: see [`Delivery::message`].
     pub async fn end(&self, end: Settlement, message: Option<String>) {

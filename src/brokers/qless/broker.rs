@@ -218,7 +218,7 @@ impl Source for Qless {
             })
             .await?;
         let answers = reply::array(answer)?;
-        Ok(settlements
+        let settled: Vec<Settling> = settlements
             .iter()
             .zip(answers)
             .map(|(settlement, answer)| {
@@ -231,7 +231,12 @@ impl Source for Qless {
                 }
                 settled
             })
-            .collect())
+            .collect();
+        // Is it one job that is another's, or was Redis emptied? The next sign of life says so.
+        if settled.contains(&Settling::NotOurs) {
+            self.shared.changed_sign.notify_one();
+        }
+        Ok(settled)
     }
 
     async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error> {

@@ -52,7 +52,6 @@ pub(super) fn every(has_strangers: bool) -> Duration {
 /// Bits of the script's answer.
 const HAS_WORK: u8 = 1;
 const HAS_STRANGERS: u8 = 2;
-const IS_NEW: u8 = 4;
 
 /// Publishes the presence, and has the server send a message on `channel`. Nothing is published before the supervisor
 /// has called `sign`. The answer shows changes that no message announces: that there is work, that the server has lost
@@ -79,13 +78,8 @@ pub(super) async fn sign(shared: &Shared, channel: &str) -> Result<(), Error> {
     if seen & HAS_WORK != 0 {
         shared.wake(QueueSet::All);
     }
-    if seen & IS_NEW == 0 {
-        shared.is_known.store(true, Ordering::Relaxed);
-    // New to the server, though it has had this supervisor before.
-    } else if sign.is_some() && shared.is_known.swap(true, Ordering::Relaxed) {
-        tracing::warn!(
-            "Redis has forgotten this supervisor: was it emptied, or its data replaced? each job is asked about"
-        );
+    let mark = told.get(4).and_then(text).unwrap_or_default();
+    if shared.link.has_forgotten(&mark, &shared.complaints) {
         shared.verify_all();
     }
     Ok(())

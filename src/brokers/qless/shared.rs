@@ -54,8 +54,6 @@ pub(super) struct Shared {
     pub(super) owed: Owed<Vec<(JobId, Fence)>>,
     /// Whether workers of other programs take jobs, too. Their scripts do not announce all changes.
     pub(super) has_strangers: AtomicBool,
-    /// Whether the server has this supervisor's presence.
-    pub(super) is_known: AtomicBool,
     /// Malformed keys that were logged: each is logged once.
     pub(super) odd: Mutex<HashSet<String>>,
     /// The queues of which something has to wait, and why.
@@ -93,7 +91,6 @@ impl Shared {
             awaited: Awaited::default(),
             owed: Owed::default(),
             has_strangers: AtomicBool::new(false),
-            is_known: AtomicBool::new(false),
             odd: Mutex::default(),
             spoiled: Mutex::default(),
             spoiled_index: Mutex::default(),

@@ -8,6 +8,7 @@ mod certificates;
 mod eviction;
 mod identity;
 mod link;
+mod memory;
 mod offset;
 mod query;
 mod script;

@@ -13,11 +13,12 @@ use tokio::time::{Instant as Moment, timeout};
 use super::address::Address;
 use super::backoff::backoff;
 use super::eviction::{Eviction, LOOK};
+use super::memory::Memory;
 use super::offset::Offset;
 use super::server;
 use super::silence::{CONNECTING, Silence};
 use super::trouble::{cause, is_over, refusal, spoken};
-use broker::Error;
+use broker::{Complaints, Error};
 use common::lock;
 use model::Instant;
 
@@ -58,6 +59,7 @@ pub struct Link {
     trouble: Mutex<BTreeMap<String, String>>,
     silence: Silence,
     eviction: Eviction,
+    memory: Memory,
 }
 
 /// Adds the arguments of a command.
@@ -106,6 +108,7 @@ impl Link {
             trouble: Mutex::default(),
             silence: Silence::default(),
             eviction: Eviction::new(needs.expire),
+            memory: Memory::default(),
         })
     }
 
@@ -213,6 +216,11 @@ impl Link {
         self.eviction.concern().map(|what| format!("{}: {what}", self.name))
     }
 
+    /// Takes in the mark that a script has found. Gives whether the server has forgotten what it held.
+    pub fn has_forgotten(&self, mark: &str, complaints: &Complaints) -> bool {
+        self.memory.found(mark, &self.name, complaints, self.now())
+    }
+
     /// Our end of the connection as the server sees it, if it allows the question.
     pub async fn client_address(&self) -> Result<Option<String>, Error> {
         let mut live = self.live("ask").await?;
@@ -306,7 +314,9 @@ impl Link {
         if let Some(why) = info.as_deref().and_then(server::unfit) {
             return Err(why);
         }
-        self.warn_of_what_is_forbidden(&mut conn).await;
+        if let Some(news) = self.needs.news {
+            server::warn_of_no_news(&mut conn, news, &self.name).await;
+        }
         if let Some(what) = server::keeps_nothing(&mut conn).await {
             tracing::warn!("{}: {what}", self.name);
         }
@@ -316,19 +326,6 @@ impl Link {
             None => Offset::measure(&mut conn, &self.now).await.map_err(failed)?,
         };
         Ok((conn, offset))
-    }
-
-    /// Warns of missing rights without which only events are lost.
-    async fn warn_of_what_is_forbidden(&self, conn: &mut MultiplexedConnection) {
-        let Some(news) = self.needs.news else { return };
-        let asked: RedisResult<Value> = redis::cmd("PUBSUB").arg("NUMSUB").arg(news).query_async(conn).await;
-        if asked.is_err_and(|error| error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm)) {
-            tracing::warn!(
-                "the user may not call PUBSUB NUMSUB on {}: nobody hears the events of what is done from here; let the ACL \
-                 allow it",
-                self.name
-            );
-        }
     }
 
     /// Handles a reply; gives up a connection that is of no more use.
@@ -369,7 +366,7 @@ impl Link {
     }
 
     fn cause(&self, error: &RedisError) -> String {
-        cause(error, &self.address.given(), self.needs.keys)
+        cause(error, &self.address.given(), &self.name, self.needs.keys)
     }
 
     /// The error when no message or reply came for too long.

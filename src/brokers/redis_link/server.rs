@@ -1,7 +1,7 @@
 //! What a server reports about itself, and whether it can hold jobs.
 
-use redis::RedisResult;
 use redis::aio::MultiplexedConnection;
+use redis::{ErrorKind, RedisResult, ServerErrorKind, Value};
 
 /// A warning if the server writes nothing to disk, as far as it allows the question.
 pub(super) async fn keeps_nothing(conn: &mut MultiplexedConnection) -> Option<&'static str> {
@@ -13,6 +13,17 @@ pub(super) async fn keeps_nothing(conn: &mut MultiplexedConnection) -> Option<&'
     (log == "no" && snapshots.is_empty()).then_some(
         "it writes nothing to disk, so its end is the end of all jobs: set appendonly yes, unless they may be lost",
     )
+}
+
+/// Warns of a missing right without which only events are lost: those on the channel `news`.
+pub(super) async fn warn_of_no_news(conn: &mut MultiplexedConnection, news: &str, name: &str) {
+    let asked: RedisResult<Value> = redis::cmd("PUBSUB").arg("NUMSUB").arg(news).query_async(conn).await;
+    if asked.is_err_and(|error| error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm)) {
+        tracing::warn!(
+            "the user may not call PUBSUB NUMSUB on {name}: nobody hears the events of what is done from here; let the ACL \
+             allow it"
+        );
+    }
 }
 
 /// Our end of the connection, `HOST:PORT`, as the server sees it and as far as it allows the question.

@@ -6,16 +6,28 @@ use redis::{
 
 use super::address::Given;
 
-/// Why a request failed, and what to do about it. `given` says which parts the URL has, `keys` is the pattern of the
-/// keys in use.
-pub(super) fn cause(error: &RedisError, given: &Given, keys: &str) -> String {
+/// Why a request failed, and what to do about it. `given` says which parts the URL has, `name` is the URL, `keys` is the
+/// pattern of the keys in use.
+pub(super) fn cause(error: &RedisError, given: &Given, name: &str, keys: &str) -> String {
     // Our script has explained it.
     if let (Some("TASKVISOR"), Some(why)) = (error.code(), error.detail()) {
         return why.into();
     }
     let said = said(error);
-    let hint = hint(error, &said, given).replace("KEYS", keys);
+    let hint = with_schemes_of(name, hint(error, &said, given)).replace("KEYS", keys);
     format!("{said}: {hint}")
+}
+
+/// A hint with the schemes of the broker of this URL: without its `rq+` a URL would be that of another broker.
+fn with_schemes_of(name: &str, hint: &str) -> String {
+    let scheme = name.split("://").next().unwrap_or_default();
+    let kind = match scheme.split_once('+') {
+        Some((kind, _)) if kind != "redis" && kind != "valkey" => kind,
+        Some(_) | None => return hint.into(),
+    };
+    ["redis://", "rediss://", "unix://", "redis+sentinel://"]
+        .into_iter()
+        .fold(hint.into(), |hint: String, scheme| hint.replace(scheme, &format!("{kind}+{scheme}")))
 }
 
 fn hint(error: &RedisError, said: &str, given: &Given) -> &'static str {
@@ -194,9 +206,18 @@ mod tests {
         let hint = |url: &str| {
             let refused =
                 RedisError::from((ErrorKind::AuthenticationFailed, "Password authentication failed"));
-            cause(&refused, &Address::read(url).unwrap().given(), "*")
+            cause(&refused, &Address::read(url).unwrap().given(), url, "*")
         };
         assert!(hint("redis+sentinel://:p@h/m").contains("?sentinel_user=USER&sentinel_pass=PASSWORD"));
         assert!(!hint("redis://:p@h").contains("sentinel"));
+    }
+
+    #[test]
+    fn hint_names_the_schemes_of_its_broker() {
+        let hint = "as redis://:P@H, rediss://H or redis+sentinel://H";
+        assert_eq!(with_schemes_of("redis+sentinel://h/m", hint), hint);
+        assert_eq!(with_schemes_of("valkeys://h", hint), hint);
+        let of_rq = "as rq+redis://:P@H, rq+rediss://H or rq+redis+sentinel://H";
+        assert_eq!(with_schemes_of("rq+redis://h", hint), of_rq);
     }
 }

@@ -10,10 +10,10 @@ use tokio::sync::Notify;
 use tokio::time::{Instant as Moment, sleep};
 
 use super::settings::Settings;
-use broker::{Complaints, Error, Notice};
+use broker::{Complaints, Error, Notice, Settling};
 use common::{Damper, InDoubt, Owed, Unheard, lock};
 use ledger::{Elsewhere, Ledger};
-use model::{Failure, Fence, Instance, JobId, QueueSet};
+use model::{Failure, Fence, Instance, JobId, JobState, QueueSet, Settlement, Verdict};
 use redis_link::values::{Text, read, write_list};
 use redis_link::{Arrivals, Link, Needs, script};
 
@@ -23,6 +23,9 @@ pub(super) static NEEDS: Needs =
 
 /// Longest time from one look at due jobs to the next.
 const TICK: Duration = Duration::from_secs(1);
+
+/// The word of the script for a job of which nothing is known.
+pub(super) const GONE: &str = "gone";
 
 /// Attempts of an earlier supervisor that do not just wait again.
 #[derive(Clone, Debug)]
@@ -135,6 +138,19 @@ impl Shared {
         Ok(found.iter().map(|words| ended(words)).collect())
     }
 
+    /// Records how jobs ended here that Redis does not know any more, and warns of each.
+    pub(super) async fn forget(&self, ends: Vec<Settlement>) {
+        if ends.is_empty() {
+            return;
+        }
+        let known: Vec<(Settlement, Settling)> = ends.into_iter().map(unknown_end).collect();
+        known.iter().for_each(|(end, _)| tracing::warn!(job = %end.job, "{UNKNOWN_END}"));
+        let notes = known.iter().map(|(end, _)| (end.job.clone(), UNKNOWN_END.to_owned())).collect();
+        let (ends, answers): (Vec<_>, Vec<_>) = known.into_iter().unzip();
+        self.ledger.settle(ends, &answers).await;
+        self.ledger.noted(notes).await;
+    }
+
     /// Asks about the next jobs after `place` that the ledger has as waiting, records their ends, and moves `place` on.
     async fn learn(&self, place: &mut i64) {
         let waiting = self.ledger.waiting_behind(*place).await;
@@ -159,12 +175,16 @@ impl Shared {
         let (mut from, mut again, mut place) = (0, Moment::now(), i64::MIN);
         loop {
             self.end_poison().await;
-            let done: Result<(i64, Option<f64>), Error> =
+            let done: Result<(i64, Option<f64>, Text), Error> =
                 self.call("tidy", "tidy", |cmd| _ = cmd.arg(&seconds).arg(from).arg(self.settling())).await;
             self.complaints.note("failed to look at what is due", &done, self.link.now());
             let mut wait = TICK.min(self.settings.tidy_interval);
-            if let Ok((next, due)) = done {
+            if let Ok((next, due, Text(mark))) = done {
                 from = next;
+                if self.link.has_forgotten(&mark, &self.complaints) {
+                    // What the ledger has as waiting is asked about now.
+                    (from, again) = (-1, Moment::now());
+                }
                 wait = due
                     .and_then(|due| Duration::try_from_secs_f64(due).ok())
                     .map_or(wait, |due| wait.min(due));
@@ -190,8 +210,40 @@ fn ended(words: &[Text]) -> Option<Elsewhere> {
             Some(Elsewhere::Complete { result: is_json.then(|| result.clone()) })
         }
         [Text(state), Text(letter)] if state == "failed" => Some(Elsewhere::Failed(failure(letter))),
+        [Text(state)] if state == GONE => Some(Elsewhere::Failed(forgotten())),
         _ => None,
     }
+}
+
+/// Why Redis does not know a job.
+macro_rules! unknown {
+    () => {
+        "Redis does not know it any more: it was removed there, or Redis was emptied or replaced"
+    };
+}
+
+/// What the ledger notes of a job that ended here, and whose end Redis could not take.
+pub(super) const UNKNOWN_END: &str = concat!("its end was not taken: ", unknown!());
+
+/// The failure of a job of which Redis knows nothing: nobody runs it, and nobody can say whether it ended elsewhere.
+pub(super) fn forgotten() -> Failure {
+    let message = concat!(unknown!(), "; put it again if it is still wanted");
+    Failure { group: "forgotten".into(), message: message.into(), trace: None }
+}
+
+/// How a job ended that Redis does not know any more: nobody will try it again.
+fn unknown_end(end: Settlement) -> (Settlement, Settling) {
+    let (verdict, state) = match end.verdict {
+        done @ Verdict::Complete { next: None, .. } => (done, JobState::Complete),
+        Verdict::Canceled => (Verdict::Canceled, JobState::Canceled),
+        Verdict::Retry { failure, .. } | Verdict::Fail { failure } | Verdict::Hold { failure } => {
+            (Verdict::Fail { failure }, JobState::Failed)
+        }
+        Verdict::Complete { .. } | Verdict::Release { .. } => {
+            (Verdict::Fail { failure: forgotten() }, JobState::Failed)
+        }
+    };
+    (Settlement { verdict, ..end }, Settling::Settled(state))
 }
 
 /// The failure in a dead letter: its error is the group, alone or with the message behind a colon.

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::settings::Settings;
-use super::shared::{End, Left, Shared};
+use super::shared::{End, GONE, Left, Shared};
 use broker::{Error, Fetch, Health, Notice, Renewal, Settling};
 use common::{Damper, InDoubt, Owed, Unheard, lock};
 use ledger::{BareSource, Delivery, Elsewhere, Handle, Ledger, WaitingJobs};
@@ -184,10 +184,18 @@ impl BareSource for Reliable {
         let said = self.shared.end(&settlements.iter().map(end).collect::<Vec<_>>()).await?;
         let read = |(one, Text(said)): (&Settlement, &Text)| {
             let verb = format!("settle job '{}' in", one.job);
-            Settling::read(Some(said), |why| self.shared.link.refused(&verb, why))
+            match said == GONE {
+                true => Settling::NotOurs,
+                false => Settling::read(Some(said), |why| self.shared.link.refused(&verb, why)),
+            }
         };
         let answers: Vec<Settling> = settlements.iter().zip(&said).map(read).collect();
-        self.shared.ledger.settle(settlements, &answers).await;
+        let (gone, settled): (Vec<_>, Vec<_>) =
+            settlements.into_iter().zip(&said).zip(&answers).partition(|((_, Text(said)), _)| said == GONE);
+        let (ends, taken): (Vec<_>, Vec<Settling>) =
+            settled.into_iter().map(|((end, _), answer)| (end, answer.clone())).unzip();
+        self.shared.ledger.settle(ends, &taken).await;
+        self.shared.forget(gone.into_iter().map(|((end, _), _)| end).collect()).await;
         Ok(answers)
     }
 

@@ -87,7 +87,11 @@ async fn tick(shared: &Arc<Shared>, queues: &[QueueName]) -> Result<(), Error> {
         cmd.arg(if shared.link.is_settling() { "settling" } else { "" });
         cmd.arg(shared.workers.host()).arg(std::process::id());
     });
-    let (abandoned, wrong): (Vec<Abandoned>, Option<Text>) = asked.await?;
+    let (abandoned, wrong, Text(mark)): (Vec<Abandoned>, Option<Text>, Text) = asked.await?;
+    if shared.link.has_forgotten(&mark, &shared.complaints) {
+        shared.workers.forget_signs();
+        shared.hurry.notify_one();
+    }
     for pair in &abandoned {
         // RQ keeps this text compressed, which the script cannot do.
         let said = format!(

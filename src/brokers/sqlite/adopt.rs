@@ -10,7 +10,7 @@ use super::call::Kind;
 use super::columns::state;
 use super::handle::Sqlite;
 use super::lapse::{self, HeldLease};
-use super::learn::forget_delivery;
+use super::learn::{forget_delivery, known};
 use super::lease;
 use super::put::{self, Granted};
 use super::receives::{RECEIVES, counted};
@@ -292,12 +292,6 @@ fn end_message(store: &Store, message: &str, now: Instant) -> Result<(), Trouble
 fn has_ended(store: &Store, message: &str) -> Result<bool, Trouble> {
     let mut statement = store.conn.prepare_cached("SELECT 1 FROM ended_message WHERE id = ?1")?;
     Ok(statement.exists([message])?)
-}
-
-/// The job, if it was recorded before.
-fn known(store: &Store, id: &JobId) -> Result<Option<(i64, JobState)>, Trouble> {
-    let mut statement = store.conn.prepare_cached("SELECT id, state FROM job WHERE jid = ?1")?;
-    Ok(statement.query_row([id.as_str()], |row| Ok((row.get(0)?, state(row.get(1)?)))).optional()?)
 }
 
 /// Whether this delivery comes after the one under which the job was held, and of the same message: others count from one.

@@ -5,13 +5,14 @@ use rusqlite::{OptionalExtension, Row, params};
 use super::call::Kind;
 use super::columns::state;
 use super::handle::Sqlite;
+use super::history;
 use super::settle::group;
 use super::store::Store;
 use super::trouble::Trouble;
 use crate::delivery::Elsewhere;
 use broker::Error;
 use common::stored;
-use model::{JobId, JobState, What};
+use model::{Happened, JobId, JobState, What};
 
 /// Limit of the jobs that one call returns.
 const SOME: usize = 500;
@@ -36,6 +37,20 @@ impl Sqlite {
         self.run(Kind::Note, move |store| {
             let now = store.time();
             ended.iter().try_for_each(|(job, how)| learn(store, job, how, now))
+        })
+        .await
+    }
+
+    /// Adds words to the histories of jobs; those that are not known are left out.
+    pub async fn noted(&self, notes: Vec<(JobId, String)>) -> Result<(), Error> {
+        self.run(Kind::Note, move |store| {
+            let now = store.time();
+            for (job, what) in &notes {
+                if let Some((row, _)) = known(store, job)? {
+                    history::note(store, row, now, Happened::Noted { what: what.clone() })?;
+                }
+            }
+            Ok(())
         })
         .await
     }
@@ -117,4 +132,10 @@ pub(super) fn forget_delivery(store: &Store, job: &JobId) -> Result<(), Trouble>
         store.conn.prepare_cached("DELETE FROM delivery WHERE jid = ?1")?.execute([job.as_str()])?;
     }
     Ok(())
+}
+
+/// The job, if it was recorded before.
+pub(super) fn known(store: &Store, id: &JobId) -> Result<Option<(i64, JobState)>, Trouble> {
+    let mut statement = store.conn.prepare_cached("SELECT id, state FROM job WHERE jid = ?1")?;
+    Ok(statement.query_row([id.as_str()], |row| Ok((row.get(0)?, state(row.get(1)?)))).optional()?)
 }

@@ -9,7 +9,7 @@ local DONE = 'taskvisor:done' -- id and fence -> when it completed
 local SEEN = 'taskvisor:seen' -- id in working of another client -> its score there, and when we saw that first
 local CLASSES = 'taskvisor:classes' -- id in pending -> the class of its value, as a program reads it: a cache
 local UNHEARD = 'taskvisor:unheard' -- name of a fetch whose reply was lost -> when that was said
-local COUNTS = 'taskvisor:counts' -- the latest fence; how many ids had no value
+local COUNTS = 'taskvisor:counts' -- the latest fence; how many ids had no value; the mark of these data
 local KINDS = {
   [VALUES] = 'hash', [PENDING] = 'list', [WORKING] = 'zset', [RESULTS] = 'hash', [JOBS] = 'hash', [UNTIL] = 'zset',
   [DEAD] = 'hash', [DONE] = 'zset', [SEEN] = 'hash', [CLASSES] = 'hash',
@@ -126,6 +126,11 @@ end
 
 local function holds(one, fence)
   return one.fence == fence and is_ours(one.id, call('ZSCORE', UNTIL, one.id), call('ZSCORE', WORKING, one.id))
+end
+
+-- Whether nothing is known of a job, which has no result: it was removed, or these data were. `value` is what it has.
+local function is_gone(id, value)
+  return not value and not call('ZSCORE', WORKING, id) and not call('LPOS', PENDING, id)
 end
 
 -- Ends a job that a person has canceled.

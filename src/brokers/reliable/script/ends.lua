@@ -19,13 +19,20 @@ local function settle(one, verdict, seconds, why)
   return back(one, seconds)
 end
 
--- The answer to a settlement that the supervisor repeats because the first answer was lost; else `not_ours`.
+local function not_ours(id)
+  local is_known = call('HEXISTS', RESULTS, id) == 1 or not is_gone(id, call('HGET', VALUES, id))
+  return is_known and 'not_ours' or 'gone'
+end
+
+-- The answer to a settlement that the supervisor repeats because the first answer was lost; else `gone` if nothing is
+-- known of the job, and `not_ours` if it is another's.
 local function told_before(id, fence, verdict)
   if verdict == 'complete' and call('ZSCORE', DONE, id .. ' ' .. fence) then return verdict end
   -- It waits again, by that settlement or as its lease is over: nobody has died.
   if verdict == 'release' or verdict == 'retry' then return 'waiting' end
   local dead = DEAD_STATES[verdict] and call('HGET', DEAD, id)
-  return dead and string.match(dead, '^%S+') == fence and DEAD_STATES[verdict] or 'not_ours'
+  if dead and string.match(dead, '^%S+') == fence then return DEAD_STATES[verdict] end
+  return not_ours(id)
 end
 
 function commands.settle()
@@ -43,7 +50,7 @@ function commands.settle()
     if held.is_odd then
       answers[i] = odd(one.id)
     elseif is_told[one.id] or held.fence ~= one.fence or not is_ours(one.id, tills[i], scores[i]) then
-      answers[i] = one.is_again and told_before(one.id, one.fence, one.verdict) or 'not_ours'
+      answers[i] = one.is_again and told_before(one.id, one.fence, one.verdict) or not_ours(one.id)
     elseif one.verdict == 'complete' then
       add(complete, one.id)
       add(fences, one.fence)

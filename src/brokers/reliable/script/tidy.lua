@@ -33,28 +33,29 @@ local function tidy_others(stale, from)
   return #window == 2 * STRETCH and from + STRETCH - gone or -1
 end
 
--- For each job: `complete` with its result, `failed` with its dead letter, or nothing if it has not ended.
--- A dead letter that was requeued counts as not ended.
+-- For each job: `complete` with its result, `failed` with its dead letter, `gone` if nothing is known of it, or nothing
+-- if it has not ended. A dead letter that was requeued counts as not ended.
 function commands.ended()
   local answers, ids = {}, args()
-  local results, dead = many('HMGET', RESULTS, ids), many('HMGET', DEAD, ids)
+  local results, dead, values = many('HMGET', RESULTS, ids), many('HMGET', DEAD, ids), many('HMGET', VALUES, ids)
   for i, id in ipairs(ids) do
     if results[i] then
       answers[i] = { 'complete', #results[i] <= LARGEST and results[i] or '' }
     elseif dead[i] and not call('ZSCORE', WORKING, id) and not call('LPOS', PENDING, id) then
       answers[i] = { 'failed', string.match(dead[i], '^%S+ (.*)$') or '' }
     else
-      answers[i] = {}
+      answers[i] = is_gone(id, values[i]) and { 'gone' } or {}
     end
   end
   return answers
 end
 
--- Gives where the next part begins, and in how many seconds something is due, if anything is. After a silence of the
+-- Gives where the next part begins, in how many seconds something is due, if anything is, and the mark of these data. After a silence of the
 -- server no lease is over: those who could not renew do so first. An order that waited in the server ends with one.
 function commands.tidy()
   local stale, kept, from = tonumber(arg()), tonumber(arg()), tonumber(arg())
   local is_settling = arg() == 'settling' or now - tonumber(ARGV[2]) > 3
+  call('HSETNX', COUNTS, 'mark', string.format('%.6f', now))
   for _, id in ipairs(call('ZRANGEBYSCORE', UNTIL, '-inf', now, 'LIMIT', 0, STRETCH)) do
     local one = job(id)
     if not is_ours(id, call('ZSCORE', UNTIL, id), call('ZSCORE', WORKING, id)) then
@@ -77,7 +78,7 @@ function commands.tidy()
   if call('HLEN', CLASSES) > call('LLEN', PENDING) + STRETCH then call('DEL', CLASSES) end
   local due = from >= 0 and now or call('ZRANGE', UNTIL, 0, 0, 'WITHSCORES')[2]
   if is_settling then due = false end
-  return { from, due and string.format('%.6f', math.max(due - now, 0)) or false }
+  return { from, due and string.format('%.6f', math.max(due - now, 0)) or false, call('HGET', COUNTS, 'mark') }
 end
 
 for key, kind in pairs(KINDS) do

@@ -136,10 +136,11 @@ local function rescue(queue, most, exception, abandoned)
 end
 
 -- Runs the periodic work. After an outage (`settling`) it expires no execution, so that its holder can renew first.
--- Returns the abandoned jobs and the first error.
+-- Returns the abandoned jobs, the first error, and the mark of these data.
 local function tick()
   local owner, most, exception, abandoned, queues = arg(), number(), arg(), {}, list()
-  local is_settling = arg() == 'settling'
+  local is_settling, mark = arg() == 'settling', key('taskvisor', 'mark')
+  call('SET', mark, ARGV[2], 'NX')
   for _, queue in ipairs(queues) do
     if owner ~= '' then chore(put_due, queue, owner) end
     if not is_settling then chore(rescue, queue, most, exception, abandoned) end
@@ -151,7 +152,7 @@ local function tick()
     call('HSETNX', name, 'created_at', stamp(NOW))
     call('EXPIRE', name, 61)
   end
-  return { abandoned, wrong[1] or false }
+  return { abandoned, wrong[1] or false, call('GET', mark) }
 end
 
 -- Ends an expired execution of a worker of RQ as RQ does, unless it has changed meanwhile.

@@ -57,8 +57,8 @@ local function has_strangers()
 end
 
 -- Stores a supervisor's presence, and sends a message to its own listener. Supervisors that were silent for too long
--- are removed, some at a time. Gives what it has seen, as bits, a shared key of a wrong type with that type, and such
--- keys of indices and figures.
+-- are removed, some at a time. Gives what it has seen, as bits, a shared key of a wrong type with that type, such keys of
+-- indices and figures, and the mark that only these data have.
 if command == 'taskvisor.sign' then
   -- Keys of indices and figures that all jobs share.
   local ASIDE = {
@@ -77,7 +77,9 @@ if command == 'taskvisor.sign' then
   if instance == '' then return {0} end
   write_though_full()
   aside('HSET', 'ql:taskvisor:fleet', instance, text)
-  local is_new, is_busy = aside('ZADD', 'ql:taskvisor:seen', now, instance) == 1, false
+  aside('ZADD', 'ql:taskvisor:seen', now, instance)
+  aside('SET', 'ql:taskvisor:mark', table.concat(call('TIME'), ' '), 'NX')
+  local is_busy = false
   tidy_held(instance, 100)
   local spoiled = odd_shared_key() or {}
   if not spoiled[1] then guarded('ql:taskvisor:tidied', nil, tidy_places, 500) end
@@ -96,8 +98,8 @@ if command == 'taskvisor.sign' then
     call('DEL', 'ql:w:' .. worker .. ':jobs')
     call('ZREM', 'ql:workers', worker)
   end
-  local seen = (is_busy and 1 or 0) + (has_strangers() and 2 or 0) + (is_new and 4 or 0)
-  return {seen, spoiled[3] or '', spoiled[4] or '', odd}
+  local seen = (is_busy and 1 or 0) + (has_strangers() and 2 or 0)
+  return {seen, spoiled[3] or '', spoiled[4] or '', odd, aside('GET', 'ql:taskvisor:mark') or ''}
 end
 
 -- Removes a supervisor that stops cleanly.
