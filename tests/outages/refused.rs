@@ -39,6 +39,32 @@ async fn asks_until(scene: &Scene, what: &str, is_so: impl Fn() -> bool) {
     assert!(tokio::time::timeout(Duration::from_secs(60), asks).await.is_ok(), "{what}");
 }
 
+/// Connections over `scheme` are reset for so long that it is told. Once they hold, that is over at once, and not when a
+/// wait for jobs has ended by itself.
+async fn is_soon_over(scheme: &str) {
+    let scene = Scene::over(scheme);
+    assert_eq!(scene.try_fetch(1).await.map(|jobs| jobs.len()), Ok(0));
+    let told = || scene.broker.complaints().told(clock::now());
+    let deaf = || told().iter().any(|told| told.what == "new jobs in Redis are not heard at once");
+    asks_until(&scene, "it is told", || {
+        scene.ask(&["CLIENT KILL TYPE pubsub", "CLIENT KILL TYPE normal"]);
+        deaf()
+    })
+    .await;
+    let over = asks_until(&scene, "it is over", || !deaf());
+    assert!(tokio::time::timeout(Duration::from_secs(10), over).await.is_ok(), "{:?}", told());
+}
+
+#[tokio::test]
+async fn rq_whose_connections_were_reset_is_soon_well() {
+    is_soon_over("rq").await;
+}
+
+#[tokio::test]
+async fn reliable_queue_whose_connections_were_reset_is_soon_well() {
+    is_soon_over("reliable").await;
+}
+
 macro_rules! table {
     ($($name:ident: $scheme:literal $command:literal $what:literal,)*) => {
         $(#[tokio::test]

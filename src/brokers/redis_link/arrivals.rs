@@ -15,6 +15,8 @@ use broker::{Complaints, Error};
 
 /// How long one BLMOVE blocks, in seconds: a connection that broke silently is noticed after that.
 const BLOCK: u64 = 20;
+/// The same after a failure: an answer soon says that jobs are heard again.
+const TRY: u64 = 1;
 /// The pause before the next fetch where jobs wait that could not be taken.
 const PAUSE: Duration = Duration::from_secs(1);
 const VERB: &str = "wait for jobs in";
@@ -73,7 +75,7 @@ impl Arrivals {
                     _ = awaited.changed() => continue,
                 }
             } else {
-                match self.block(link, &mut conn).await {
+                match self.block(link, &mut conn, if failed > 0 { TRY } else { BLOCK }).await {
                     Ok(has_job) => {
                         complaints.well(DEAF, link.now());
                         failed = 0;
@@ -95,17 +97,22 @@ impl Arrivals {
         }
     }
 
-    /// Whether a job came within [`BLOCK`]. After an error there is no connection.
-    async fn block(&self, link: &Link, conn: &mut Option<MultiplexedConnection>) -> Result<bool, Error> {
+    /// Whether a job came within this number of seconds. After an error there is no connection.
+    async fn block(
+        &self,
+        link: &Link,
+        conn: &mut Option<MultiplexedConnection>,
+        seconds: u64,
+    ) -> Result<bool, Error> {
         let mut live = match conn.take() {
             Some(live) => live,
             None => link.own(VERB).await?,
         };
         // Moved from an end to the same end, a job keeps its place: the command only waits for one.
         let mut cmd = redis::cmd("BLMOVE");
-        cmd.arg(&self.key).arg(&self.key).arg(&self.end).arg(&self.end).arg(BLOCK);
-        // The server answers after BLOCK at the latest, so later silence is that of a dead connection.
-        let late = Duration::from_secs(BLOCK + 10);
+        cmd.arg(&self.key).arg(&self.key).arg(&self.end).arg(&self.end).arg(seconds);
+        // The server answers after that time at the latest, so later silence is that of a dead connection.
+        let late = Duration::from_secs(seconds + 10);
         let answer: RedisResult<Value> =
             timeout(late, cmd.query_async(&mut live)).await.map_err(|_| link.silent(VERB))?;
         let value = answer.map_err(|error| link.explain(VERB, &error))?;
