@@ -211,7 +211,7 @@ fn reload(
         }
     };
     // Before the preview, which compares pools with their specs by number.
-    effects.spawn_specs.number(&mut settings, specs);
+    effects.spawn_specs.number(&mut settings, specs, supervisor.specs());
     let wall = Millis(clock::wall_millis());
     // The sizes by the time of day are those of now, so that the preview and the reload agree.
     settings.pools.iter_mut().for_each(|pool| pool.resize_at(wall));

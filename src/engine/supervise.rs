@@ -133,7 +133,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let (inbox, events, requests, answers) = Inbox::new(alarm);
     let mut spawn_specs = SpawnSpecs::new(setup.socket.clone(), setup.sandboxes.clone());
     let mut settings = setup.settings;
-    spawn_specs.number(&mut settings, setup.specs);
+    spawn_specs.number(&mut settings, setup.specs, std::iter::empty());
     let plans = settings.pools.iter().filter_map(|pool| spawn_specs.plan(pool)).collect();
     let (cap, dir, gauge) = (setup.outputs.job_cap, setup.sandboxes, gauge(events.clone())?);
     let removed = removed(setup.broker.complaints().clone());
