@@ -15,19 +15,26 @@ use axum::response::{IntoResponse, Response};
 use super::connections::Activity;
 use super::probe::{Answers, Probe};
 use super::role::Role;
-use super::{Peer, Problem};
+use super::{Peer, Problem, tasks};
 
 /// A gate, whose terms can change while it is in use.
 #[derive(Clone)]
 pub struct Gate {
     terms: Arc<RwLock<Terms>>,
     answers: Arc<Answers>,
+    /// How a refusal is written.
+    write: fn(Problem) -> Response,
 }
 
 impl Gate {
     /// A gate with these terms.
     pub fn new(terms: Terms) -> Self {
-        Gate { terms: Arc::new(RwLock::new(terms)), answers: Arc::default() }
+        Gate { terms: Arc::new(RwLock::new(terms)), answers: Arc::default(), write: Problem::into_response }
+    }
+
+    /// A gate before routes of QuantumLeap alone: it refuses in the words of those.
+    pub fn of_tasks(terms: Terms) -> Self {
+        Gate { write: tasks::refused, ..Gate::new(terms) }
     }
 
     /// Replaces the terms from now on.
@@ -78,7 +85,7 @@ pub(super) async fn watch(State(gate): State<Gate>, mut request: Request, next: 
             }
             let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
             if let Err(problem) = role.judge(request.method(), route) {
-                return problem.into_response();
+                return (gate.write)(problem);
             }
             if let Some(Peer::Remote { role: shown, .. }) = request.extensions_mut().get_mut::<Peer>() {
                 *shown = Some(role);
@@ -88,9 +95,9 @@ pub(super) async fn watch(State(gate): State<Gate>, mut request: Request, next: 
         Err(problem) if problem.code == 401 => {
             // HTTP wants this header in each 401.
             let ask = [(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))];
-            (ask, problem).into_response()
+            (ask, (gate.write)(problem)).into_response()
         }
-        Err(problem) => problem.into_response(),
+        Err(problem) => (gate.write)(problem),
     }
 }
 

@@ -340,7 +340,7 @@ fn port(api: &Api, gate: Gate) -> Result<(TcpListener, bool, Gate), Failure> {
 /// Opens the TCP port for notifications, whose clients know no token: nobody but this machine reaches it.
 fn task_port(listen: SocketAddr) -> Result<(TcpListener, bool, Gate), Failure> {
     let terms = Terms { tokens: None, hosts: Vec::new(), origins: Vec::new() };
-    Ok((bind(listen, "wq.listen")?, false, Gate::new(terms)))
+    Ok((bind(listen, "wq.listen")?, false, Gate::of_tasks(terms)))
 }
 
 fn bind(listen: SocketAddr, setting: &str) -> Result<TcpListener, Failure> {

@@ -93,8 +93,15 @@ fn curl_examples_of_quantumleap_run_as_written_on_a_port_of_wq_up_without_a_file
     assert_eq!(curl("/version", &[]), ("200".into(), json!({ "version": env!("CARGO_PKG_VERSION") })));
     let (code, answer) = curl("/v1/status", &[]);
     assert!(code == "404" && answer["title"] == "Not Found", "no other route: {answer}");
-    assert_eq!(curl(LIST, &["-H", "origin: http://evil.example.org"]).0, "403", "nor a web page");
+    let (code, answer) = curl(LIST, &["-H", "origin: http://evil.example.org"]);
+    assert_eq!(
+        (code.as_str(), &answer["title"], &answer["status"]),
+        ("403", &json!("Forbidden"), &json!(403))
+    );
     assert_eq!(curl(LIST, &["-H", "host: evil.example.org"]).0, "403");
+    let of_others = format!("{LIST}?taskStatus=failed");
+    assert_eq!(curl(&of_others, &[&["-X", "DELETE"][..], &json].concat()).0, "204");
+    assert_eq!(curl(&count, &json).1, json!(2), "none of another status is removed");
     assert_eq!(curl(LIST, &[&["-X", "DELETE"][..], &json].concat()).0, "204");
     assert_eq!(curl(LIST, &json).1, json!([]));
     sandbox.ok(&["stop", "--now"]);

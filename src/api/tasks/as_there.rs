@@ -63,6 +63,11 @@ impl IntoResponse for AsThere {
     }
 }
 
+/// A refusal in the words of these routes.
+pub(in super::super) fn refused(problem: Problem) -> Response {
+    AsThere(problem).into_response()
+}
+
 /// The routes, for a port that has no others.
 pub(in super::super) fn alone(service: Arc<dyn Service>) -> Router {
     let nothing = async |request: Request| {
@@ -104,7 +109,7 @@ fn as_there<D: Describe>(routes: Routes<D>, path: &'static str) -> Routes<D> {
             &Whose::HEADERS,
             get(count_as_there),
         )
-        .headed::<(), ()>(
+        .headed::<ByStatus, ()>(
             route("DELETE", path, "Removes tasks, as QuantumLeap does, and what they run."),
             &Whose::HEADERS,
             delete(remove_as_there),
@@ -153,9 +158,10 @@ async fn remove_as_there(
     State(api): Api,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
+    uri: Uri,
 ) -> Result<Response, AsThere> {
     settings(&api)?;
-    let filter = filter(&Whose::of(&headers)?.scope(), None);
+    let filter = filter(&Whose::of(&headers)?.scope(), ByStatus::of(&uri)?);
     remove(&api, &filter, &peer.to_string()).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -11,7 +11,7 @@ mod remove;
 use super::describe::Describe;
 use super::routes::Routes;
 
-pub(super) use as_there::alone;
+pub(super) use as_there::{alone, refused};
 
 /// All routes for tasks.
 pub(super) fn routes<D: Describe>(routes: Routes<D>) -> Routes<D> {
