@@ -32,9 +32,9 @@ pub fn launch(config: &Config, locks: &Locks) -> Failure {
     };
     let mut command = Command::new(SELF);
     command.arg0("taskvisor").arg("keeper");
-    for lock in [locks.run.as_fd(), locks.state.as_fd()] {
+    for lock in [&locks.run, &locks.state].into_iter().chain(&locks.dirs) {
         // A duplicate shares the lock, survives exec, and does not take a number that the supervisor expects.
-        match fcntl(lock, FcntlArg::F_DUPFD(in_force::DESCRIPTORS)) {
+        match fcntl(lock.as_fd(), FcntlArg::F_DUPFD(in_force::DESCRIPTORS)) {
             Ok(number) => drop(command.arg("--lock-fd").arg(number.to_string())),
             Err(error) => return failed(error.into()),
         }

@@ -12,6 +12,7 @@ use nix::fcntl::{Flock, FlockArg};
 
 use config::{Config, must_be_two, private_dir};
 use failure::{Failure, exit};
+use keeper::Traces;
 use model::Instant;
 
 /// The locks that make this supervisor the only one of its directories. The process that holds them is alive.
@@ -21,6 +22,8 @@ pub struct Locks {
     pub run: Flock<File>,
     /// Lock of the state directory: one owner of the leases.
     pub state: Flock<File>,
+    /// Locks of the directories themselves: the files in them can be removed.
+    pub dirs: Vec<Flock<File>>,
 }
 
 /// How long to wait for the locks of a predecessor: one that was just killed holds them until its last process is gone,
@@ -42,34 +45,51 @@ pub(super) fn lock_both(config: &Config) -> Result<Locks, Failure> {
     must_be_two(&config.run_dir, &config.state_dir)?;
     let (at_run, at_state) = (run_lock(config), state_lock(config));
     let end = clock::now() + LAST_BREATH;
-    let take = |dir: &Path, path: &Path| {
+    let mut dirs = Vec::new();
+    let mut take = |dir: &Path, path: &Path| {
         private_dir(dir)?;
-        lock(path, dir, end)
+        let file = lock(path, dir, end)?;
+        dirs.extend(lock_dir(dir, path, end)?);
+        Ok::<_, Failure>(file)
     };
     if at_state.exists() && !at_run.exists() {
         let state = take(&config.state_dir, &at_state)?;
-        return Ok(Locks { run: take(&config.run_dir, &at_run)?, state });
+        return Ok(Locks { run: take(&config.run_dir, &at_run)?, state, dirs });
     }
     let run = take(&config.run_dir, &at_run)?;
-    Ok(Locks { run, state: take(&config.state_dir, &at_state)? })
+    Ok(Locks { run, state: take(&config.state_dir, &at_state)?, dirs })
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 fn lock(path: &Path, dir: &Path, end: Instant) -> Result<Flock<File>, Failure> {
-    let attempted = || format!("failed to lock {}", path.display());
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-        .map_err(|error| Failure::from(error).of(attempted()))?;
+    let attempted = |error: io::Error| Failure::from(error).of(format!("failed to lock {}", path.display()));
+    match locked(open(path).map_err(attempted)?, end) {
+        Ok(file) => Ok(file),
+        Err((file, Errno::EWOULDBLOCK)) => Err(in_use(file, dir)),
+        Err((_, error)) => Err(attempted(error.into())),
+    }
+}
+
+/// Locks a directory, as a file in it may have been removed and made again: then both files are locked, and the directory
+/// has one owner all the same. None on a filesystem that locks no directories, such as NFS.
+fn lock_dir(dir: &Path, path: &Path, end: Instant) -> Result<Option<Flock<File>>, Failure> {
+    let Ok(own) = File::open(dir) else { return Ok(None) };
+    match locked(own, end) {
+        Ok(own) => Ok(Some(own)),
+        Err((_, Errno::EWOULDBLOCK)) => Err(in_use(open(path)?, dir)),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Waits for a lock until that moment.
+fn locked(mut file: File, end: Instant) -> Result<Flock<File>, (File, Errno)> {
     loop {
         file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(file) => return Ok(file),
             Err((file, Errno::EWOULDBLOCK)) if clock::now() < end => file,
-            Err((file, Errno::EWOULDBLOCK)) => return Err(in_use(file, dir)),
-            Err((_, error)) => return Err(Failure::from(io::Error::from(error)).of(attempted())),
+            ended => return ended,
         };
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -79,15 +99,35 @@ fn lock(path: &Path, dir: &Path, end: Instant) -> Result<Flock<File>, Failure> {
 /// deleted file: then the supervisor makes and holds another one, as long as it lives, and so does the next one.
 pub(super) fn hold_again(config: &Config) -> Result<(), Failure> {
     static HELD: Mutex<Option<Flock<File>>> = Mutex::new(None);
-    let (path, keeper) = (run_lock(config), nix::unistd::getppid().as_raw() as u32);
-    let mut held = match lock(&path, &config.run_dir, clock::now()) {
-        Ok(held) => held,
-        // Our keeper's own lock: the directory was not swept.
-        Err(_) if is_signed_by(&path, keeper) => return Ok(()),
+    again(&HELD, &config.run_dir, &run_lock(config), || in_run_lock(config))
+}
+
+/// The same for the state directory, whose lock says by which traces the next start finds what this one leaves.
+pub(super) fn hold_state_again(config: &Config) -> Result<(), Failure> {
+    static HELD: Mutex<Option<Flock<File>>> = Mutex::new(None);
+    let traces = || {
+        let tag = std::env::var(keeper::TAG_FOR_SUPERVISOR).ok();
+        let traces = tag.and_then(|tag| Traces::of_keeper(nix::unistd::getppid().as_raw(), &tag));
+        traces.map(|traces| traces.to_string()).unwrap_or_default()
+    };
+    again(&HELD, &config.state_dir, &state_lock(config), traces)
+}
+
+fn again(
+    held: &Mutex<Option<Flock<File>>>,
+    dir: &Path,
+    path: &Path,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    let keeper = nix::unistd::getppid().as_raw() as u32;
+    let mut file = match lock(path, dir, clock::now()) {
+        Ok(file) => file,
+        // Our keeper's own lock: the file was not removed.
+        Err(_) if is_signed_by(path, keeper) => return Ok(()),
         Err(error) => return Err(error),
     };
-    sign_for(keeper, &mut held, &path, &in_run_lock(config))?;
-    *HELD.lock().unwrap_or_else(PoisonError::into_inner) = Some(held);
+    sign_for(keeper, &mut file, path, &text())?;
+    *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
     Ok(())
 }
 

@@ -1,4 +1,5 @@
-//! The files beside the API's socket in the run directory, which a cleaner of temporary files may remove.
+//! The files beside the API's socket in the run directory, which a cleaner of temporary files may remove, and the lock of
+//! the state directory.
 
 use std::fs;
 use std::io;
@@ -13,6 +14,8 @@ use spool::dir_in;
 const UNNOTED: &str = "the next start does not notice that the state directory was renamed";
 /// What the lock is for.
 const UNLOCKED: &str = "another supervisor may take the run directory";
+/// What the lock of the state directory is for.
+const UNOWNED: &str = "the state directory is not locked for this supervisor";
 /// What the link is for.
 const UNLINKED: &str = "members of socket_group can leave no puts while no supervisor runs";
 
@@ -30,14 +33,15 @@ fn link_spool(config: &Config) -> io::Result<()> {
     if config.socket_group.is_some() { symlink(spool, link) } else { Ok(()) }
 }
 
-/// Puts back the lock of the run directory, the note of the store and the link to the spool, if one is missing. False: that failed, and the health
-/// says so until it works.
+/// Puts back the locks of the run directory and of the state directory, the note of the store and the link to the spool, if
+/// one is missing. False: that failed, and the health says so until it works.
 pub(super) fn put_back(config: &Config, complaints: &Complaints) -> bool {
     let locked = locks::hold_again(config).map_err(|failure| failure.in_a_line());
+    let owned = locks::hold_state_again(config).map_err(|failure| failure.in_a_line());
     let dir = config.run_dir.display();
     let noted = kept_at::keep(config).map_err(|error| format!("cannot write {dir}/store: {error}"));
     let linked = link_spool(config).map_err(|error| format!("cannot link {dir}/spool: {error}"));
-    let results = [(UNLOCKED, locked), (UNNOTED, noted), (UNLINKED, linked)];
+    let results = [(UNLOCKED, locked), (UNOWNED, owned), (UNNOTED, noted), (UNLINKED, linked)];
     for (what, result) in &results {
         match result {
             Ok(()) => complaints.well(what, clock::now()),

@@ -33,7 +33,7 @@ pub fn start(config: Config, new_store: bool) -> Result<ExitCode, Failure> {
         private_dir(dir)?;
     }
     log::check(&config.log).map_err(|(path, error)| unwritable(&path, error))?;
-    let Locks { mut run, mut state } = lock_both(&config)?;
+    let Locks { mut run, mut state, dirs } = lock_both(&config)?;
     if new_store {
         begin_new_store(&config)?;
     }
@@ -42,7 +42,7 @@ pub fn start(config: Config, new_store: bool) -> Result<ExitCode, Failure> {
     let own = Traces::of_this_process()?.to_string();
     sign(&mut run, &run_lock(&config), &in_run_lock(&config))?;
     sign(&mut state, &state_lock(&config), &own)?;
-    Err(launch(&config, &Locks { run, state }))
+    Err(launch(&config, &Locks { run, state, dirs }))
 }
 
 /// Whether this machine has what keeper and supervisor cannot do without.

@@ -54,10 +54,12 @@ enum Found {
 /// Device and inode of a file.
 type FileId = (u64, u64);
 
-/// Looks after the run directory.
+/// Looks after the run directory, and the lock of the state directory.
 pub(super) struct Lookout {
     /// The path of the API's socket.
     pub(super) socket: PathBuf,
+    /// The path of the state directory's lock.
+    pub(super) state_lock: PathBuf,
     pub(super) files: RunFiles,
     pub(super) complaints: Complaints,
     /// Told when the keeper pings.
@@ -71,7 +73,7 @@ impl Lookout {
         loop {
             // The watch comes first, so that no change between it and the look is missed. A directory that was replaced
             // needs a new watch.
-            let watch = watch(self.dir()).ok();
+            let watch = watch(self.dir(), &self.state_lock).ok();
             let found = self.look_for_socket(&mut own, &serve);
             match &found {
                 Ok(_) => self.complaints.well(UNREACHED, clock::now()),
@@ -161,11 +163,17 @@ fn listens_here(path: &Path) -> bool {
     ask().is_ok_and(|listener| listener.pid == getpid())
 }
 
-/// Watches for files that leave a directory or take the place of others, and for its own end.
-fn watch(dir: &Path) -> io::Result<AsyncFd<OwnedFd>> {
+/// Watches for files that leave a directory or take the place of others, and for its own end; and for the end of a lock,
+/// with that of the directory which it is in.
+fn watch(dir: &Path, lock: &Path) -> io::Result<AsyncFd<OwnedFd>> {
     let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     let leaves = WatchFlags::DELETE | WatchFlags::MOVED_FROM | WatchFlags::MOVED_TO;
-    inotify::add_watch(&inotify, dir, leaves | WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF)?;
+    let ends = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
+    inotify::add_watch(&inotify, dir, leaves | ends)?;
+    // A file that the keeper has open is not deleted yet when it is removed: it has one name less. If one of these is not
+    // there, the look that follows sees it.
+    inotify::add_watch(&inotify, lock, ends | WatchFlags::ATTRIB).ok();
+    lock.parent().and_then(|dir| inotify::add_watch(&inotify, dir, ends).ok());
     watched(inotify, Interest::READABLE)
 }
 

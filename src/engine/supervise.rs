@@ -317,7 +317,8 @@ fn open_doors(
     open_socket(socket, members, &desk)?;
     let again = move |socket| open_socket(socket, members, &desk);
     let (complaints, pinged) = (effects.failing.others.clone(), effects.failing.pinged.clone());
-    let lookout = Lookout { socket: path, files, complaints, pinged };
+    let state_lock = effects.failing.state_dir().join("lock");
+    let lookout = Lookout { socket: path, state_lock, files, complaints, pinged };
     tokio::spawn(lookout.look(again));
     Ok(())
 }

@@ -45,7 +45,7 @@ impl Traces {
     }
 
     /// The traces of a living keeper, given its [`tag`].
-    pub(super) fn of_keeper(pid: i32, tag: &str) -> Option<Self> {
+    pub fn of_keeper(pid: i32, tag: &str) -> Option<Self> {
         let traces = Traces { dir: directory(pid), ..Traces::parse(tag)? };
         let marked = mark::is_on(pid, traces.mark()).unwrap_or(false);
         Some(Traces { marked, ..traces })

@@ -72,6 +72,27 @@ fn run_directory_that_is_swept_again_and_again_is_whole_each_time() {
     assert!(running.wait().success(), "{}", sandbox.stderr());
 }
 
+#[test]
+fn state_directory_whose_lock_was_removed_has_one_supervisor_all_the_same() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let mut running = start(&sandbox);
+    let (state, other) = (sandbox.path("state"), sandbox.path("other"));
+    let signed = fs::read_to_string(state.join("lock")).expect("the lock");
+    fs::remove_file(state.join("lock")).expect("rm");
+    // Its store is the same, and its leases would be taken for those of a dead process.
+    let (code, said) = sandbox.refused(&["--run-dir", other.to_str().expect("text"), "start", "-w", "1"]);
+    let names_it = format!("a supervisor uses {} already", state.display());
+    assert!(code == 69 && said.contains(&names_it), "{code}: {said}");
+    // The next start finds by it what this one leaves.
+    wait_until("it is put back", || {
+        fs::read_to_string(state.join("lock")).is_ok_and(|again| again == signed)
+    });
+    assert_works(&sandbox);
+    sandbox.ok(&["stop"]);
+    assert!(running.wait().success(), "{}", sandbox.stderr());
+    assert!(sandbox.start(&["-w", "1"]).child.id() > 0, "the next one starts");
+}
+
 /// Those who serve users, or a token, may be away when a supervisor dies.
 #[test]
 fn keeper_waits_for_a_token_file_that_is_away() {
