@@ -62,6 +62,7 @@ mod unborn;
 mod unconfirmed;
 mod waiting;
 mod watch;
+mod why_job;
 mod worker_calls;
 
 pub use authors::Authors;

@@ -30,10 +30,10 @@ use super::takers::Wanted;
 use super::trees;
 use api::{JobOutput, PauseOrder, Problem, Queued, Reloaded, Service};
 use broker::{Broker, Error, EventBus};
-use model::verb::{Ability, Answer, Before, Get, Verb};
+use model::verb::{Answer, Get, Verb};
 use model::{
-    Change, ConfigShown, Cursor, Diagnosis, Filter, Instant, JobCounts, JobId, JobRecord, JobState, Meters,
-    Millis, NewJob, Page, Picture, PoolsNow, PublishedEvent, QueueName, SeriesQuery, Status, Stop, Subject,
+    Change, ConfigShown, Cursor, Diagnosis, Filter, Instant, JobCounts, JobId, JobState, Meters, Millis,
+    NewJob, Page, Picture, PoolsNow, PublishedEvent, QueueName, SeriesQuery, Status, Stop, Subject,
     TimeSeries, Why,
 };
 use outbox::Outbox;
@@ -196,7 +196,7 @@ impl Service for ApiService {
         let view = self.put_to_loop(Request::View).await?;
         match self.pictures.take(&id, &view.pools, view.keeper.pid).await? {
             Some(picture) => Ok(picture),
-            None => Err(picture::none(&id, self.record(&id).await?.as_ref(), &self.outputs.instance)),
+            None => Err(picture::none(&id, self.record(&id).await?.ok().as_ref(), &self.outputs.instance)),
         }
     }
 
@@ -281,47 +281,13 @@ impl ApiService {
         }
     }
 
-    async fn why_job(&self, id: JobId) -> Result<Why, Problem> {
-        let Some(job) = self.record(&id).await? else {
-            let asked = WhySubject::Job { id, of: None };
-            let why = self.put_to_loop(|answer| Request::Why(asked, answer)).await??;
-            return Ok(self.with_queues(why, Vec::new()).await);
-        };
-        let of = Some((job.queue.clone(), job.class.clone()));
-        let asked = WhySubject::Job { id: id.clone(), of };
-        let before = if job.state == JobState::Waiting && self.broker.card().can(Ability::Position) {
-            Some(self.broker.tell(Before { job: id }, "").await.map_err(problem)?.count)
-        } else {
-            None
-        };
-        let why = self.put_to_loop(|answer| Request::Why(asked, answer)).await??;
-        let queues = vec![job.queue.clone()];
-        Ok(self.with_queues(Why { job: Some(job), before, ..why }, queues).await)
-    }
-
-    /// The job as the broker has it; None if the broker is away, which is known here before its connections know.
-    async fn record(&self, id: &JobId) -> Result<Option<JobRecord>, Problem> {
-        let get = self.broker.tell(Get { job: id.clone() }, "");
-        tokio::pin!(get);
-        let found = match tokio::time::timeout(HANGS, &mut get).await {
-            Ok(found) => found,
-            Err(_) if self.counts(HANGS).await.trouble.is_some() => return Ok(None),
-            Err(_) => get.await,
-        };
-        match found {
-            Ok(job) => Ok(Some(job)),
-            Err(Error::Lost(_) | Error::Unanswered(_)) => Ok(None),
-            Err(error) => Err(self.problem(error)),
-        }
-    }
-
     async fn why_pool(&self, asked: WhySubject) -> Result<Why, Problem> {
         let why = self.put_to_loop(|answer| Request::Why(asked, answer)).await??;
         let queues = why.pools.iter().flat_map(|(pool, _)| pool.queues.clone()).collect();
         Ok(self.with_queues(why, queues).await)
     }
 
-    async fn with_queues(&self, why: Why, wanted: Vec<QueueName>) -> Why {
+    pub(super) async fn with_queues(&self, why: Why, wanted: Vec<QueueName>) -> Why {
         let Counted { counts: mut queues, age, trouble } = self.counts(HANGS).await;
         queues.retain(|name, _| wanted.contains(name));
         let mut broker_concerns = of_broker(&self.broker, self.outbox.as_deref());
@@ -330,7 +296,7 @@ impl ApiService {
     }
 
     /// Sends a request to the loop and waits for the answer.
-    async fn put_to_loop<T>(
+    pub(super) async fn put_to_loop<T>(
         &self,
         request: impl FnOnce(oneshot::Sender<T>) -> Request,
     ) -> Result<T, Problem> {
@@ -394,7 +360,7 @@ impl ApiService {
         }
     }
 
-    fn problem(&self, error: Error) -> Problem {
+    pub(super) fn problem(&self, error: Error) -> Problem {
         hinted(&self.broker, error)
     }
 }

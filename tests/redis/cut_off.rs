@@ -66,6 +66,39 @@ fn why_job_says_at_once_what_is_known_here_while_redis_is_away() {
     cut.end_well();
 }
 
+/// What makes the server answer with an error, a part of that, and what mends it.
+const REFUSALS: [(&str, &str, &str); 3] = [
+    ("ACL SETUSER default -evalsha", "NOPERM", "ACL SETUSER default +evalsha"),
+    ("CONFIG SET replica-serve-stale-data no, REPLICAOF 127.0.0.1 1", "MASTERDOWN", "REPLICAOF NO ONE"),
+    ("CONFIG SET requirepass x, CLIENT KILL TYPE normal", "NOAUTH", ""),
+];
+
+#[test]
+fn why_job_and_job_show_say_what_is_known_here_while_redis_answers_with_an_error() {
+    let (sandbox, server) = (Sandbox::new(Setting::Root), RedisServer::start());
+    let cut = Cut::new(&sandbox, &server);
+    let mut redis = server.connect();
+    for (spoils, error, mends) in REFUSALS {
+        let mut ask = |lines: &str| {
+            for line in lines.split(", ").filter(|line| !line.is_empty()) {
+                let words: Vec<&str> = line.split(' ').collect();
+                redis::cmd(words[0]).arg(&words[1..]).exec(&mut redis).expect(line);
+            }
+        };
+        ask(spoils);
+        for command in [["why", "job"], ["job", "show"]] {
+            let said = sandbox.run(&[command[0], command[1], &cut.jid]);
+            let told = String::from_utf8(said.stdout).unwrap();
+            let is_told = told.starts_with("It runs in slot default.")
+                && told.contains("The broker is in trouble: ")
+                && told.contains(error);
+            assert!(is_told, "{command:?} {told} {}", String::from_utf8_lossy(&said.stderr));
+        }
+        ask(mends);
+    }
+    cut.end_well();
+}
+
 #[test]
 fn carry_on_job_is_killed_when_the_returned_redis_does_not_know_it() {
     let (sandbox, server) = (Sandbox::new(Setting::Root), RedisServer::start());

@@ -8,16 +8,28 @@ use crate::cli::access::named::too_short;
 use crate::cli::args::JobShow;
 use crate::cli::record::{alone, killer, page};
 use crate::cli::term::screen::{Look, age, print, print_json};
+use crate::cli::why;
 use config::Config;
 use failure::{Failure, exit};
 use model::verb::Ability;
-use model::{JobRecord, Why};
+use model::{JobRecord, Subject, Why};
 
 /// Prints one job on one page.
 pub async fn show(config: &Config, args: &JobShow) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
     let id = access.named(&args.jid).await?;
-    let job = access.job(&id).await.map_err(|failure| too_short(&args.jid, failure))?;
+    let job = match access.job(&id).await {
+        Ok(job) => job,
+        // Its broker does not answer: what is known here is better than nothing.
+        Err(failure)
+            if failure.code == exit::UNAVAILABLE && !args.json && matches!(access, Access::Api(..)) =>
+        {
+            let known = why::text(&access, &Subject::Job(id), &Look::of_stdout(false)).await;
+            print(&known.map_err(|_| failure)?)?;
+            return Ok(exit::OK);
+        }
+        Err(failure) => return Err(too_short(&args.jid, failure)),
+    };
     let why = of_supervisor(&access, &job).await;
     if args.json {
         let unkillable = why.as_ref().and_then(|why| unkillable(why, &job));
