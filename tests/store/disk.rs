@@ -169,14 +169,15 @@ async fn lease_whose_renewal_a_full_disk_refused_is_not_lost_before_it_can_be_re
 
 #[tokio::test]
 async fn lease_whose_grace_ends_while_the_host_stands_still_may_be_renewed_and_ends_if_it_is_not() {
-    for comes in [true, false] {
+    let just = GRACE + Duration::from_millis(300);
+    for (comes, second) in [(true, 2 * GRACE), (false, 2 * GRACE), (true, just), (false, just)] {
         let (_directory, path) = place();
         let (disk, clock) = (Disk::default(), Clock::default());
         let store = disk.open(&path, clock.world());
         store.put(vec![job("a")]).await.unwrap();
         let taken = store.fetch(request(&["q"], 1)).await.unwrap();
-        // Longer than the lease, and then longer than the time that the holder has to come.
-        for still in [LEASE + GRACE, 2 * GRACE] {
+        // Longer than the lease, and then to just behind the end of the time that the holder has to come.
+        for still in [LEASE + GRACE, second] {
             clock.forward(still);
             store.put(vec![job(&still.as_secs().to_string())]).await.unwrap();
         }

@@ -47,14 +47,15 @@ const SETTLING: Duration = Duration::from_secs(10);
 const NOTHING: i64 = 0;
 /// Its last time to come.
 const LAST: i64 = 1;
-/// A time to come that is given once more if its end, too, is noticed late.
+/// A time to come that is given once more.
 const FIRST: i64 = 2;
 
 /// An expired lease is lost, and its holder is notified. For a short time no one else gets the job: the holder may be
 /// ending it, and may yet renew or settle. That time begins when the end is noticed: what keeps this process from
 /// looking keeps the holder from renewing. If it is noticed late, or the disk has just refused a renewal, that time is long
-/// enough for each holder to come first, and the holder gets no revocation: it asks. If that time, too, passes while
-/// nobody can look, the holder gets it a second time, and no third time: it may be dead.
+/// enough for each holder to come first, and the holder gets no revocation: it asks. That time may pass while nobody can
+/// look, so the holder gets a second one, and no third one: it may be dead. If the end of the first is noticed at once, a
+/// pause may still have ended just now: then the second is short.
 pub(super) fn expire(store: &mut Store, now: i64) -> Result<(), Trouble> {
     let mut statement = store
         .conn
@@ -70,10 +71,15 @@ pub(super) fn expire(store: &mut Store, now: i64) -> Result<(), Trouble> {
         let is_late = now.saturating_sub(at) >= LATE || is_refused;
         let gives = match given {
             NOTHING => Some(if is_late { FIRST } else { LAST }),
-            FIRST if is_late && !is_refused => Some(LAST),
+            FIRST if !is_refused => Some(LAST),
             _ => None,
         };
-        let grace = grace(store, lease.queue)?.max(if is_late { SETTLING } else { Duration::ZERO });
+        let is_first = given == NOTHING;
+        let grace = match (is_late, is_first) {
+            (true, _) => grace(store, lease.queue)?.max(SETTLING),
+            (false, true) => grace(store, lease.queue)?,
+            (false, false) => Duration::from_millis(LATE as u64),
+        };
         let end = if gives.is_some() { now.saturating_add(millis_up(grace)) } else { at }.max(refused);
         let is_over = end <= now;
         if is_over {
@@ -86,7 +92,7 @@ pub(super) fn expire(store: &mut Store, now: i64) -> Result<(), Trouble> {
                 .execute(params![lease.row, end, gives.unwrap_or(given)])?;
             store.expect(end);
         }
-        if is_over || !is_late {
+        if is_over || is_first && !is_late {
             store.effects.revoked.push((lease.job, lease.fence, Revocation::LockLost));
         }
     }
