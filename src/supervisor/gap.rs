@@ -36,8 +36,8 @@ impl Supervisor {
         let gap = self.gap(now);
         self.seen = now;
         let Some(gap) = gap else { return };
-        if let (Some(stop), Some(stopped)) = (&mut self.stop, gap.stopped()) {
-            stop.bear(stopped);
+        if let Some(stop) = &mut self.stop {
+            stop.bear(now, gap.stopped().unwrap_or_default());
         }
         for Pool { slots, settings, .. } in &mut self.pools {
             slots.edit_all(settings, |slot| slot.bear(now, gap));

@@ -7,6 +7,9 @@ use model::{Instant, Signal, Stop};
 /// After the last KILL the supervisor waits this long, and leaves the rest to the next start.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// What came while this process did not run is heard within this time.
+const HEARD: Duration = Duration::from_secs(1);
+
 /// An order to stop.
 #[derive(Debug)]
 pub(super) struct Stopping {
@@ -26,10 +29,10 @@ impl Stopping {
     }
 
     /// This process did not run for a while. A job that stood still as well has its grace left, and what came meanwhile
-    /// is heard before the end.
-    pub(super) fn bear(&mut self, stopped: Duration) {
+    /// is heard before the end: a process that could not die may have died.
+    pub(super) fn bear(&mut self, now: Instant, stopped: Duration) {
         self.deadline = self.deadline + stopped;
-        self.patience = self.patience.map(|patience| patience + stopped);
+        self.patience = self.patience.map(|patience| (patience + stopped).max(now + HEARD));
     }
 
     /// The signal that the stop requires for a worker now, if any.
@@ -45,5 +48,21 @@ impl Stopping {
     /// When the stop sends TERM to a worker that still runs jobs.
     pub(super) fn term_at(&self, grace: Duration) -> Instant {
         self.deadline - grace
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_while_this_process_stood_still_is_heard_before_the_end() {
+        let at = Instant::from_millis;
+        let mut stop = Stopping::new(Stop::Kill, at(10_000));
+        // It last did something at the very moment to which its patience lasted.
+        stop.bear(at(45_000), Duration::from_secs(30));
+        assert_eq!((stop.deadline, stop.patience), (at(40_000), Some(at(46_000))));
+        stop.bear(at(46_500), Duration::ZERO);
+        assert_eq!(stop.patience, Some(at(47_500)), "also after a gap that counts towards limits");
     }
 }
