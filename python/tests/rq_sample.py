@@ -142,6 +142,9 @@ class WatchingWorker(Worker):
     def register_birth(self):
         print("is born")
 
+    def teardown(self):
+        print("is gone")
+
 
 def django_is_ready():
     from django.apps import apps

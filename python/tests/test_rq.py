@@ -199,7 +199,7 @@ class Fast(RqTest):
         worker = self.jobs("--worker-class", "rq_sample.WatchingWorker")
         name, fields = worker.receive()
         self.assertEqual(name, "warning")
-        self.assertRegex(fields["text"], r"^rq_sample.WatchingWorker has .*: register_birth, execute_job$")
+        self.assertRegex(fields["text"], r"^rq_sample.WatchingWorker has .*: register_birth, execute_job, teardown$")
         self.assertEqual(self.ended(worker, "sample.add, 1")["outcome"], "complete")
         spawns = self.jobs("--worker-class", "rq.SpawnWorker")
         self.assertTrue(spawns.receive()[1]["text"].endswith(": SpawnWorker"))

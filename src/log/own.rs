@@ -107,7 +107,11 @@ impl OwnLog {
             queue.failed.as_ref().map(|error| format!("failed to write the log to {target}: {error}"));
         let stuck = queue.stuck.then(|| format!("nobody reads the log ({target})"));
         let trouble = failed.or(stuck);
-        (dropped, trouble.map(|trouble| format!("{trouble}; {dropped} lines of it were dropped so far")))
+        let lost = match dropped {
+            0 => "; its lines are kept in memory, as long as there is room".to_owned(),
+            _ => format!("; {dropped} lines of it were dropped so far"),
+        };
+        (dropped, trouble.map(|trouble| trouble + &lost))
     }
 
     /// Waits until all is written, at most this long.

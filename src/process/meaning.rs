@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::plan::Role;
-use model::{Class, ClassSettings, Classes, Failure, Limits, Next, Outcome, PoolSettings};
+use model::{Class, ClassSettings, Classes, Failure, Limits, NewJob, Next, Outcome, PoolSettings};
 use wire::worker::{self, Done, Hello, PROTOCOL};
 
 /// Limit of the classes of a worker.
@@ -93,7 +93,12 @@ fn limits(class: &worker::Class) -> Result<Limits, String> {
 
 fn seconds(number: Option<f64>) -> Result<Option<Duration>, String> {
     let Some(number) = number else { return Ok(None) };
-    Duration::try_from_secs_f64(number).map(Some).map_err(|_| format!("{number} is no number of seconds"))
+    let time =
+        Duration::try_from_secs_f64(number).map_err(|_| format!("{number} is no number of seconds"))?;
+    match time <= NewJob::DELAY_MAX {
+        true => Ok(Some(time)),
+        false => Err(format!("{number} seconds are longer than a hundred years")),
+    }
 }
 
 /// Where a job goes on.
@@ -160,6 +165,15 @@ mod tests {
         assert_eq!(class(zero), Err(said.into()));
         let negative = worker::Class { retry_delay: Some(-1.0), ..worker::Class::default() };
         assert!(class(negative).unwrap_err().starts_with("class \"mail.Send\" of its hello: -1"));
+    }
+
+    #[test]
+    fn wait_of_more_than_a_hundred_years_is_refused() {
+        assert_eq!(seconds(Some(3_155_760_000.0)), Ok(Some(NewJob::DELAY_MAX)));
+        assert_eq!(
+            seconds(Some(1e18)),
+            Err("1000000000000000000 seconds are longer than a hundred years".into())
+        );
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(super) fn outcome(program: &Started, exit: &Exit, said: Said, stderr: &str) 
         Said::Nothing if !exit.oom => return Some(Outcome::NotBegun),
         Said::Nothing | Said::Begun => {}
         Said::Failed(failed) => {
-            let failure = never_ran(name, cwd, failed);
+            let failure = never_ran(name, cwd, (failed, by_job.length));
             return Some(match Fault::of(failed, *by_job) {
                 Fault::Job => Outcome::FailedForGood(failure),
                 Fault::Moment => Outcome::Failed(failure),
@@ -48,7 +48,7 @@ pub(super) fn stillborn(life: &Life, plan: &Plan, worker: WorkerId) -> String {
     let command = plan.command(worker);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let name = command.argv.first().map(|name| text(name)).unwrap_or_default();
-    never_ran(&name, &text(&command.cwd), failed).message
+    never_ran(&name, &text(&command.cwd), (failed, false)).message
 }
 
 /// Why a program that is there cannot be found: the system says so of its interpreter, too. None = it is not there.
@@ -73,8 +73,8 @@ fn interpreter(path: &Path) -> Option<String> {
     })
 }
 
-/// Why a parked child could not become its program.
-fn never_ran(name: &str, cwd: &str, failed: Failed) -> Failure {
+/// Why a parked child could not become its program; also whether a job's arguments alone are too long.
+fn never_ran(name: &str, cwd: &str, (failed, is_long): (Failed, bool)) -> Failure {
     let errno = nix::errno::Errno::from_raw(failed.errno);
     let (group, message) = match (failed.step, errno) {
         (Step::Exec, nix::errno::Errno::ENOENT) if !name.contains('/') => {
@@ -85,6 +85,12 @@ fn never_ran(name: &str, cwd: &str, failed: Failed) -> Failure {
             None => ("not found", format!("no program '{name}'")),
         },
         (Step::Exec, nix::errno::Errno::EACCES) => ("not executable", format!("'{name}' is not executable")),
+        (Step::Exec, nix::errno::Errno::E2BIG) if !is_long => (
+            "too long",
+            format!(
+                "what the pool sets for '{name}' is longer than the system allows: its command (run) with its environment (env)"
+            ),
+        ),
         (Step::Exec, nix::errno::Errno::E2BIG) => (
             "too long",
             format!(
@@ -110,7 +116,7 @@ mod tests {
         let said = |name: &str, text: &str| {
             std::fs::write(dir.path().join(name), text).unwrap();
             let failed = Failed { step: Step::Exec, errno: Errno::ENOENT as i32 };
-            never_ran(&format!("./{name}"), dir.path().to_str().unwrap(), failed).message
+            never_ran(&format!("./{name}"), dir.path().to_str().unwrap(), (failed, false)).message
         };
         assert!(
             said("crlf", "#!/bin/sh\r\necho\r\n")
@@ -122,6 +128,15 @@ mod tests {
         );
         assert_eq!(said("back", "#!/bin/sh -e\n"), "'./back' cannot run: it was not there for a moment");
         let failed = Failed { step: Step::Exec, errno: Errno::ENOENT as i32 };
-        assert_eq!(never_ran("./none", dir.path().to_str().unwrap(), failed).message, "no program './none'");
+        let none = never_ran("./none", dir.path().to_str().unwrap(), (failed, false));
+        assert_eq!(none.message, "no program './none'");
+    }
+
+    #[test]
+    fn what_is_too_long_is_said_of_the_one_who_has_set_it() {
+        let failed = Failed { step: Step::Exec, errno: Errno::E2BIG as i32 };
+        let said = |is_long| never_ran("x", "/", (failed, is_long)).message;
+        assert!(said(true).contains("put --data") && !said(false).contains("put --data"));
+        assert!(said(false).contains("what the pool sets for 'x'"), "{}", said(false));
     }
 }

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 _NEVER_CALLED = ("work", "bootstrap", "register_birth", "register_death", "dequeue_job_and_maintain_ttl", "execute_job",
                  "fork_work_horse", "monitor_work_horse", "wait_for_horse", "kill_horse", "main_work_horse",
                  "maintain_heartbeats", "run_maintenance_tasks", "clean_registries", "reorder_queues", "request_stop",
-                 "request_force_stop", "handle_payload", "check_for_suspension")
+                 "request_force_stop", "handle_payload", "check_for_suspension", "_start_scheduler", "stop_scheduler",
+                 "teardown")
 
 
 class Installed:
