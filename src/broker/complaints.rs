@@ -18,6 +18,9 @@ pub const LASTS: Duration = Duration::from_secs(5);
 /// What was not tried again for this long is out of date, for the health and for one of several items.
 const OLD: Duration = Duration::from_secs(90);
 
+/// What has happened if a server of jobs was emptied, or another one has taken its place.
+pub const FORGOTTEN: &str = "Redis has forgotten what it held";
+
 /// The failures that last at the moment. All copies are one.
 #[derive(Clone, Debug, Default)]
 pub struct Complaints(Arc<Register>);

@@ -23,7 +23,7 @@ mod typed;
 pub use self::broker::Broker;
 pub use adapter::{Adapter, Address, Counted, Opening, Place, Wrong, yes_or_no};
 pub use card::Card;
-pub use complaints::{Complaints, LASTS, Told};
+pub use complaints::{Complaints, FORGOTTEN, LASTS, Told};
 pub use error::Error;
 pub use event_bus::{EventBus, Turn};
 pub use faces::{Admin, Browse, Feed, JobEnd, Peers, Recovery};

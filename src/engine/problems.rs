@@ -1,12 +1,15 @@
 //! Errors as clients of the API get them.
 
 use api::Problem;
-use broker::{Broker, Error};
+use broker::{Broker, Error, FORGOTTEN};
 use model::verb::Ability;
 
-/// The same, with the reason why a job may be unknown: some brokers do not show a job before it has run.
+/// The same, with the reason why a job may be unknown: its server was emptied, or does not show a job before it has run.
 pub(super) fn hinted(broker: &Broker, error: Error) -> Problem {
     let is_unknown = matches!(error, Error::NoJob(_));
+    if is_unknown && let Some(why) = broker.complaints().latest(FORGOTTEN) {
+        return problem(error).hint(format!("{FORGOTTEN}: {why}"));
+    }
     match broker.card().require(Ability::ShowWaiting) {
         Err(unseen) if is_unknown => problem(error).hint(unseen.to_string()),
         Ok(()) | Err(_) => problem(error),

@@ -458,11 +458,16 @@ fn flushed_server_ends_its_jobs_and_is_logged() {
     let scene = Scene::new();
     let mut other = scene.other();
     let _running = scene.start(&["-w", "1"]);
-    let (_, pid) = scene.a_long_job();
+    let (jid, pid) = scene.a_long_job();
     wait_until("a sign of life is there", || other.raw::<i64>("EXISTS ql:taskvisor:seen") == 1);
     let _: String = other.raw("FLUSHALL");
     wait_until("its job is dead", || !alive(pid));
     wait_until("it is logged", || scene.sandbox.stderr().contains("Redis has forgotten what it held"));
+    let (_, said) = scene.sandbox.refused(&["why", "job", &jid]);
+    assert!(
+        said.contains("no job has the id") && said.contains("Redis has forgotten what it held"),
+        "{said}"
+    );
 }
 
 #[test]

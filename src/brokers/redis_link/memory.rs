@@ -3,11 +3,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use broker::Complaints;
+use broker::{Complaints, FORGOTTEN};
 use model::Instant;
-
-/// What has happened, as log, health and metrics call it.
-const FORGOTTEN: &str = "Redis has forgotten what it held";
 
 /// The mark of the data that this process has seen last.
 #[derive(Default)]

@@ -50,8 +50,9 @@ function commands.ended()
   return answers
 end
 
--- Gives where the next part begins, in how many seconds something is due, if anything is, and the mark of these data. After a silence of the
--- server no lease is over: those who could not renew do so first. An order that waited in the server ends with one.
+-- Gives where the next part begins, in how many seconds something is due, if anything is, and the mark of these data.
+-- After a silence of the server no lease is over: those who could not renew do so first. An order that waited in the
+-- server ends with one.
 function commands.tidy()
   local stale, kept, from = tonumber(arg()), tonumber(arg()), tonumber(arg())
   local is_settling = arg() == 'settling' or now - tonumber(ARGV[2]) > 3

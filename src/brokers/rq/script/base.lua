@@ -1,7 +1,8 @@
--- Functions that all commands share. ARGV: the command, the time in seconds with six decimals, the prefix of all keys,
--- the command's arguments. Keys and fields are those of RQ 2 and 3. Our own are the hash <prefix>:taskvisor:held, from
--- a member of a started registry to its holder; the string <prefix>:taskvisor:mark, which only these data have; the job's fields taskvisor_interrupted and taskvisor_progress; and
--- those of history.lua and callbacks.lua.
+-- Functions that all commands share. ARGV: the command, the time in seconds with six decimals, the prefix of all
+-- keys, the command's arguments. Keys and fields are those of RQ 2 and 3. Our own are the hash
+-- <prefix>:taskvisor:held, from a member of a started registry to its holder; the string <prefix>:taskvisor:mark,
+-- which only these data have; the job's fields taskvisor_interrupted and taskvisor_progress; and those of history.lua
+-- and callbacks.lua.
 local call = redis.call
 local NOW, PREFIX = tonumber(ARGV[2]), ARGV[3]
 local SECOND = math.floor(NOW)

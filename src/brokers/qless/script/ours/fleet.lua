@@ -57,8 +57,8 @@ local function has_strangers()
 end
 
 -- Stores a supervisor's presence, and sends a message to its own listener. Supervisors that were silent for too long
--- are removed, some at a time. Gives what it has seen, as bits, a shared key of a wrong type with that type, such keys of
--- indices and figures, and the mark that only these data have.
+-- are removed, some at a time. Gives what it has seen, as bits, a shared key of a wrong type with that type, such keys
+-- of indices and figures, and the mark that only these data have.
 if command == 'taskvisor.sign' then
   -- Keys of indices and figures that all jobs share.
   local ASIDE = {
