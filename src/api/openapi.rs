@@ -168,7 +168,8 @@ fn name(route: &Route) -> String {
     [route.method.to_lowercase().as_str()].into_iter().chain(words).collect::<Vec<_>>().join("_")
 }
 
-/// Divides the fields of a route: those in its path, those in the query of a GET, and those in the body of any other.
+/// Divides the fields of a route: those in its path, those in the query of a GET or a DELETE, and those in the body of
+/// any other.
 fn divided(route: &Route, takes: &Value) -> (Vec<Value>, Option<Value>) {
     let none = Map::new();
     let fields = takes["properties"].as_object().unwrap_or(&none);
@@ -185,7 +186,7 @@ fn divided(route: &Route, takes: &Value) -> (Vec<Value>, Option<Value>) {
         })
         .collect();
     let others = fields.iter().filter(|(name, _)| !in_path.contains(&name.as_str()));
-    if route.only_looks() {
+    if route.only_looks() || route.method == "DELETE" {
         parameters.extend(others.map(|(name, schema)| {
             json!({ "name": name, "in": "query", "required": is_required(name), "schema": schema })
         }));
