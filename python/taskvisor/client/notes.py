@@ -23,6 +23,7 @@ def warn(notes: Any) -> None:
     """Warns of the notes in an answer to a put, each once for its queue and class.
 
     >>> with warnings.catch_warnings(record=True) as said:
+    ...     warnings.simplefilter("always")
     ...     warn([{"queue": "doc", "note": "no pool", "hint": "ask"}] * 2)
     >>> [str(one.message) for one in said]
     ['no pool (hint: ask)']
