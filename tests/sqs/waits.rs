@@ -1,6 +1,6 @@
 //! Jobs that wait: how long they have, since their messages were sent or since kale put them; and here, for others.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::jobs::Scene;
 use crate::python;
@@ -67,4 +67,24 @@ fn job_that_an_outage_ends_before_it_begins_comes_again_and_runs() {
         scene.jobs(&["--state", "complete"]).len() == 2
     });
     assert_eq!(scene.sandbox.one("tv-supervisor"), supervisor);
+}
+
+#[test]
+fn endpoint_that_does_not_wait_is_asked_seldom_and_status_says_so() {
+    let scene = Scene::new();
+    scene.fake.knobs(|knobs| knobs.impatient = true);
+    for queue in ["mail", "web"] {
+        scene.queue(queue);
+    }
+    let _running = scene.start(&["-w", "3", "-q", "mail", "-q", "web"]);
+    let (said, begun) = ("the SQS queue 'mail' does not wait for messages", Instant::now());
+    let receives = || scene.fake.calls().get("ReceiveMessage").copied().unwrap_or(0);
+    wait_within(Duration::from_secs(60), "each queue was asked ten times or so", || receives() >= 20);
+    // The pauses take 6 to 13 s.
+    assert!(begun.elapsed() > Duration::from_secs(5), "{} requests in {:?}", receives(), begun.elapsed());
+    wait_within(Duration::from_secs(60), "status says so", || scene.sandbox.reasons().contains(said));
+    scene.send_shell("mail", "true");
+    wait_within(Duration::from_secs(60), "a job runs", || scene.jobs(&["--state", "complete"]).len() == 1);
+    scene.fake.knobs(|knobs| knobs.impatient = false);
+    wait_within(Duration::from_secs(60), "status is well again", || !scene.sandbox.reasons().contains(said));
 }

@@ -14,6 +14,7 @@ mod client;
 mod coalesce;
 mod connect;
 mod credentials;
+mod early;
 mod faces;
 mod fault;
 mod held;

@@ -37,46 +37,51 @@ pub(super) async fn poll(shared: Arc<Shared>, source: Arc<SourceQueue>) {
     loop {
         let receive = worth(&shared, &source, counts).await;
         let began = shared.now();
-        counts = false;
-        match answer(&shared, &source, &receive).await {
+        let rest = match answer(&shared, &source, &receive).await {
             Ok(messages) => {
                 *lock(&source.trouble) = None;
                 if messages.is_empty() && receive.is_long {
                     let (shared, source) = (shared.clone(), source.clone());
                     tokio::spawn(async move { shared.bury(&source, began, receive.lease).await });
                 }
+                let early = lock(&source.early).answered(&receive, messages.len(), shared.now().since(began));
                 if let Some(back) = took(&shared, &source, messages, &receive) {
                     back.await.ok();
                 }
-                if lock(&source.unopened).is_none() {
-                    pause = PAUSES.0;
-                    counts = true;
+                if lock(&source.unopened).is_some() {
+                    Some(doubled(&mut pause))
                 } else {
-                    rests(&shared, &source).await;
-                    // Else all its messages would be received again and again, and the queues behind it would wait.
-                    lock(&shared.plan).failed(&source.name);
-                    shared.look_again();
-                    sleep(jittered(pause)).await;
-                    pause = (pause * 2).min(PAUSES.1);
+                    pause = PAUSES.0;
+                    early
                 }
             }
             Err(fault) => {
                 *lock(&source.trouble) = Some(source.queue.error("read", &fault).to_string());
-                lock(&shared.plan).failed(&source.name);
-                decided(&shared, &receive);
                 if matches!(fault, Fault::Unanswered(_)) {
                     open_note::stays(&source);
                 }
-                rests(&shared, &source).await;
-                sleep(jittered(pause)).await;
-                pause = (pause * 2).min(PAUSES.1);
+                let rest = doubled(&mut pause);
                 // Throttled once, it is to be asked more gently, and not to be given up.
                 if fault == Fault::NoQueue {
                     pause = PAUSES.1.min(Duration::from_secs(10));
                 }
+                Some(rest)
             }
+        };
+        counts = rest.is_none();
+        if let Some(rest) = rest {
+            // Else the queues behind it would wait.
+            lock(&shared.plan).failed(&source.name);
+            decided(&shared, &receive);
+            rests(&shared, &source).await;
+            sleep(jittered(rest)).await;
         }
     }
+}
+
+/// The pause, which is twice as long the next time.
+fn doubled(pause: &mut Duration) -> Duration {
+    std::mem::replace(pause, (*pause * 2).min(PAUSES.1))
 }
 
 /// Waits until a receive is worthwhile and begins it. With `counts` the previous one still counts as open for a moment:

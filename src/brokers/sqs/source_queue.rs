@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::buffer::Buffer;
+use super::early::Early;
 use super::queue::Queue;
 use common::{Damper, lock};
 use model::{Instant, Millis, QueueName};
@@ -24,6 +25,8 @@ pub(super) struct SourceQueue {
     pub wants: Notify,
     /// The error that keeps it from being read, if any.
     pub trouble: Mutex<Option<String>>,
+    /// Its answers that should have waited.
+    pub early: Mutex<Early>,
     /// Lines about messages that do not run.
     pub poison: Damper,
     /// Whether the key has opened a task of kale from it.
@@ -50,9 +53,10 @@ impl SourceQueue {
         lock(&self.trouble).clone().or_else(|| lock(&self.unopened).clone())
     }
 
-    /// What keeps its jobs from their ends.
+    /// What keeps its jobs from their ends, or for a while from workers.
     pub(super) fn concern(&self) -> Option<String> {
-        lock(&self.no_dead_letters).clone().or_else(|| self.queue.failing()).or_else(|| self.hidden())
+        let ends = lock(&self.no_dead_letters).clone().or_else(|| self.queue.failing());
+        ends.or_else(|| self.hidden()).or_else(|| lock(&self.early).told(&self.queue.name))
     }
 
     /// Why messages may be hidden that nobody here has.
@@ -72,6 +76,7 @@ impl SourceQueue {
             is_polled: AtomicBool::new(false),
             wants: Notify::new(),
             trouble: Mutex::default(),
+            early: Mutex::default(),
             poison: Damper::default(),
             is_opened: AtomicBool::new(false),
             unopened: Mutex::default(),

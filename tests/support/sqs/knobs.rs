@@ -36,6 +36,8 @@ pub struct Knobs {
     pub access_denied: bool,
     /// Actions that are refused as not allowed.
     pub denied: Vec<String>,
+    /// Whether receives do not wait for messages, as with a proxy or an emulator that cannot.
+    pub impatient: bool,
     /// Whether all connections are closed without an answer and without effect, those of open receives, too.
     pub gone: bool,
     /// Actions that are not answered while they are listed here.

@@ -133,7 +133,7 @@ async fn receive(shared: &Shared, given: &Value) -> Answer {
             let now = world.now();
             world.queue(given)?.next_visible(now).map(|at| Duration::from_millis(at - now))
         };
-        if Instant::now() >= end {
+        if Instant::now() >= end || shared.world().knobs.impatient {
             return Ok(json!({}));
         }
         let next = next.map_or(end, |next| (Instant::now() + next).min(end));
