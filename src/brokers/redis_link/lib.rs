@@ -5,6 +5,7 @@ mod address;
 mod arrivals;
 mod backoff;
 mod certificates;
+mod dial;
 mod eviction;
 mod identity;
 mod link;

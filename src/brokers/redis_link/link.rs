@@ -5,25 +5,22 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use redis::aio::{MultiplexedConnection, PubSub};
-use redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, RedisResult, Script, ServerErrorKind, Value,
-};
+use redis::{AsyncConnectionConfig, Cmd, ErrorKind, RedisError, RedisResult, Script, ServerErrorKind, Value};
 use tokio::time::{Instant as Moment, timeout};
 
 use super::address::Address;
 use super::backoff::backoff;
+use super::dial::{CONNECT, dialed, late};
 use super::eviction::{Eviction, LOOK};
 use super::memory::Memory;
 use super::offset::Offset;
 use super::server;
 use super::silence::{CONNECTING, Silence};
-use super::trouble::{cause, is_over, refusal, spoken};
+use super::trouble::{cause, is_over, spoken};
 use broker::{Complaints, Error};
 use common::lock;
 use model::Instant;
 
-/// A server that accepts no connection within this time is away.
-const CONNECT: Duration = Duration::from_secs(3);
 /// A request without a reply for this long is lost.
 const ANSWER: Duration = Duration::from_secs(5);
 /// If a request has no answer for this long, the server is silent; before that, only the connection broke.
@@ -243,8 +240,8 @@ impl Link {
     /// A new connection for subscriptions; `verb` names its purpose in errors.
     pub async fn listener(&self, verb: &str) -> Result<PubSub, Error> {
         let sent = self.now();
-        let opened = timeout(CONNECT, async { self.address.client().await?.get_async_pubsub().await }).await;
-        let opened = opened.unwrap_or_else(|_| Err(late())).map_err(|error| self.explain(verb, &error));
+        let opened = dialed(&self.address, |client| async move { client.get_async_pubsub().await }).await;
+        let opened = opened.map_err(|error| self.explain(verb, &error));
         self.silence.note(CONNECTING, sent, self.now(), opened.is_ok());
         // An open connection does not yet prove that messages arrive, so success is not noted.
         opened.inspect_err(|error| self.note(verb, Some(error)))
@@ -254,10 +251,14 @@ impl Link {
     pub async fn own(&self, verb: &str) -> Result<MultiplexedConnection, Error> {
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT)).set_response_timeout(None);
-        let opened = timeout(CONNECT, async {
-            self.address.client().await?.get_multiplexed_async_connection_with_config(&config).await
-        });
-        opened.await.unwrap_or_else(|_| Err(late())).map_err(|error| self.explain(verb, &error))
+        self.multiplexed(config).await.map_err(|error| self.explain(verb, &error))
+    }
+
+    async fn multiplexed(&self, config: AsyncConnectionConfig) -> RedisResult<MultiplexedConnection> {
+        dialed(&self.address, |client| async move {
+            client.get_multiplexed_async_connection_with_config(&config).await
+        })
+        .await
     }
 
     /// The connection, which is made if there is none. Shortly after a failed attempt it returns that error and makes
@@ -298,17 +299,10 @@ impl Link {
     /// Makes the connection, or says why that fails: other callers get the same error.
     async fn connect(&self) -> Result<(MultiplexedConnection, Offset), String> {
         let failed = |error: RedisError| self.cause(&error);
-        let client: Client = self.address.client().await.map_err(failed)?;
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT))
             .set_response_timeout(Some(ANSWER));
-        let mut conn = match client.get_multiplexed_async_connection_with_config(&config).await {
-            Ok(conn) => conn,
-            Err(error) if error.kind() == ErrorKind::AuthenticationFailed => {
-                return Err(self.cause(&refusal(&client).await.unwrap_or(error)));
-            }
-            Err(error) => return Err(self.cause(&error)),
-        };
+        let mut conn = self.multiplexed(config).await.map_err(failed)?;
         // If this user may not ask, assume that the server is fit.
         let info: Option<String> = redis::cmd("INFO").arg("server").query_async(&mut conn).await.ok();
         if let Some(why) = info.as_deref().and_then(server::unfit) {
@@ -390,8 +384,4 @@ impl Link {
             None => trouble.retain(|asked, _| asked != verb && STANDING.contains(&asked.as_str())),
         }
     }
-}
-
-fn late() -> RedisError {
-    std::io::Error::from(std::io::ErrorKind::TimedOut).into()
 }

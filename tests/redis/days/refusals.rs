@@ -120,6 +120,22 @@ fn wrong_or_missing_password_is_reported_with_what_to_do() {
     assert!(said.contains("it wants no password") && !said.contains("right"), "{said}");
 }
 
+/// One connection is for requests, one for messages: both are refused, and one must not contradict the other.
+#[test]
+fn status_and_log_say_of_each_connection_that_no_password_is_wanted() {
+    let open = RedisServer::start();
+    let sandbox = Sandbox::new(Setting::Root);
+    let url = open.url().replace("://", "://:pw@");
+    let _running = sandbox.start_raw(&["-w", "1", "-b", &url]);
+    wait_until("both are logged", || {
+        let log = sandbox.stderr();
+        log.contains("events of Redis are not heard") && log.contains("failed to fetch from default")
+    });
+    let (log, said) = (sandbox.stderr(), reasons(&sandbox.status()));
+    assert!(said.contains("it wants no password"), "{said}");
+    assert!(!format!("{log}{said}").contains("not the password"), "{log}\n{said}");
+}
+
 #[test]
 fn wrong_url_is_refused_as_a_wrong_setting() {
     let sandbox = Sandbox::new(Setting::Root);
