@@ -1,6 +1,7 @@
 //! Decides when to judge the health of the service again: soon after something has happened, but not often, and never
 //! while nothing happens.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use model::{Health, Instant};
 /// Shortest time between two checks.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Shortest time between two log lines about the reasons of a verdict that stays: reasons come and go with each job.
+/// Shortest time between two log lines about a kind of reason while the verdict stays: reasons come and go with each
+/// job.
 const STEADY: Duration = Duration::from_secs(60);
 
 /// When to check the health again, and what was logged last.
@@ -26,6 +28,14 @@ pub(super) struct Watch {
     verdict: (Health, Instant),
     /// The reasons that were logged last, and when.
     told: (Vec<String>, Instant),
+    /// The kinds of reasons that were logged within the last minute.
+    kinds: BTreeMap<String, Instant>,
+}
+
+/// What reasons that come and go have in common: the words before the first colon, without numbers.
+fn kind(reason: &str) -> String {
+    let words = reason.split_once(':').map_or(reason, |(words, _)| words);
+    words.chars().filter(|letter| !letter.is_ascii_digit()).collect()
 }
 
 impl Watch {
@@ -39,6 +49,7 @@ impl Watch {
             counts,
             verdict: (Health::Healthy, now),
             told: (Vec::new(), now),
+            kinds: BTreeMap::new(),
         }
     }
 
@@ -71,14 +82,16 @@ impl Watch {
         self.looking = false;
     }
 
-    /// The fact of a verdict, if it has changed, or if its reasons have and enough time has passed.
+    /// The fact of a verdict, if it has changed, or if its reasons have and enough time has passed. A reason of a new kind
+    /// does not wait: one held job must not hide an outage of the broker.
     pub(super) fn judged(&mut self, now: Instant, (health, reasons): &(Health, Vec<String>)) -> Option<Fact> {
         let (before, since) = self.verdict;
         if before == *health {
             let may_tell = self.told.1 + STEADY;
+            let is_new = |reason: &String| !self.kinds.contains_key(&kind(reason));
             if *reasons == self.told.0 {
                 return None;
-            } else if now < may_tell {
+            } else if now < may_tell && !reasons.iter().any(is_new) {
                 // A reason that stays is told then, though nothing else happens.
                 self.due.get_or_insert(may_tell);
                 return None;
@@ -87,6 +100,8 @@ impl Watch {
             self.verdict = (*health, now);
         }
         self.told = (reasons.clone(), now);
+        self.kinds.retain(|_, told| now < *told + STEADY);
+        self.kinds.extend(reasons.iter().map(|reason| (kind(reason), now)));
         let (before, reasons) = ((before, now.since(since)), reasons.join("; ").into());
         Some(Fact::Service(OfService::Judged { before, health: *health, reasons }))
     }
@@ -130,15 +145,29 @@ mod tests {
     }
 
     #[test]
-    fn new_reasons_of_the_same_health_are_logged_at_most_once_a_minute() {
+    fn new_reasons_of_the_same_kind_are_logged_at_most_once_a_minute() {
         let at = |seconds: u64| Instant::from_millis(seconds * 1000);
         let mut watch = Watch::new(at(1));
-        let because = |reason: &str| (Health::Degraded, vec![reason.to_owned()]);
-        assert!(watch.judged(at(2), &because("a")).is_some());
-        assert!(watch.judged(at(10), &because("b")).is_none());
+        let held = |count: u32| (Health::Degraded, vec![format!("{count} held: list them")]);
+        assert!(watch.judged(at(2), &held(1)).is_some());
+        assert!(watch.judged(at(10), &held(2)).is_none());
         assert_eq!(watch.due(), Some(at(62)), "it looks again without anything that happens");
-        assert!(watch.judged(at(20), &because("a")).is_none());
-        assert_eq!(watch.judged(at(62), &because("b")).unwrap().sentence(), "degraded: b");
-        assert!(watch.judged(at(70), &because("b")).is_none());
+        assert!(watch.judged(at(20), &held(1)).is_none());
+        assert_eq!(watch.judged(at(62), &held(2)).unwrap().sentence(), "degraded: 2 held: list them");
+        assert!(watch.judged(at(70), &held(2)).is_none());
+    }
+
+    #[test]
+    fn outage_is_logged_at_once_though_a_job_is_held_and_not_each_time_it_comes_back() {
+        let at = |seconds: u64| Instant::from_millis(seconds * 1000);
+        let mut watch = Watch::new(at(1));
+        let because = |reasons: &[&str]| (Health::Degraded, reasons.iter().map(|&one| one.into()).collect());
+        let (held, both) = (because(&["1 held"]), because(&["broker: it does not answer", "1 held"]));
+        assert!(watch.judged(at(2), &held).is_some());
+        let said = watch.judged(at(8), &both).map(|fact| fact.sentence());
+        assert_eq!(said.as_deref(), Some("degraded: broker: it does not answer; 1 held"));
+        assert!(watch.judged(at(20), &held).is_none());
+        assert!(watch.judged(at(30), &because(&["broker: it is away", "1 held"])).is_none());
+        assert!(watch.judged(at(68), &both).is_none(), "what was said last still holds");
     }
 }
