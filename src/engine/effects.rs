@@ -15,6 +15,7 @@ use super::fact::{Fact, JobAt, OfJob};
 use super::failing::Failing;
 use super::found::found_event;
 use super::fresh::SpawnSpecs;
+use super::host::unmade;
 use super::lasting::LastingChanges;
 use super::logs::Logs;
 use super::mutes::Mutes;
@@ -209,9 +210,7 @@ impl Effects {
             },
             Report::Born(worker, pid) => self.unborn.born(worker, pid, &mut self.children),
             Report::SpawnFailed { worker, step, errno } => {
-                let errno = nix::errno::Errno::from_raw(errno);
-                let why = format!("failed to {}: {} ({errno:?})", step.as_str(), errno.desc());
-                vec![Event::SpawnFailed(worker, why)]
+                vec![Event::SpawnFailed(worker, unmade(step, errno))]
             }
             Report::Exited { worker, exit, followed } => self.exited(worker, exit, followed),
             Report::Stuck(worker, pid) => {

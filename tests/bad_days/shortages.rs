@@ -90,7 +90,8 @@ fn down_slots_restart_by_themselves_once_descriptors_are_available() {
     set("48");
     // Their slots need descriptors for their next lives.
     fs::write(sandbox.work("go"), "").expect("go");
-    wait_until("the limit is named", || sandbox.reasons().contains("EMFILE"));
+    let named = "Too many open files (EMFILE), the limit is 48: raise it by ulimit -Hn";
+    wait_until("the limit is named", || sandbox.reasons().contains(named));
     assert_works(&sandbox);
     set("1024");
     wait_until("all slots are up", || is_up(&sandbox.status()));
