@@ -4,9 +4,11 @@ import asyncio
 import datetime
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from unittest import mock
 
@@ -243,6 +245,28 @@ class Tasks(DjangoTest):
             Backend("x", {"OPTIONS": {"on_comit": True}})
         self.assertEqual([backend.supports_defer, backend.supports_async_task, backend.supports_get_result,
                           backend.supports_priority], [True] * 4)
+        named = Backend("default", {"QUEUES": [], "OPTIONS": {"socket": "/nowhere/ctl.sock"}})
+        self.assertIn("nobody listens on /nowhere/ctl.sock", named.check()[0].msg)
+
+    def test_check_names_a_redis_that_nobody_serves(self):
+        from taskvisor.django import Backend
+
+        if shutil.which("redis-server") is None:
+            self.skipTest("no redis-server: apt-get install redis-server")
+        site = rq_installed.site("8.1.0", "redis")
+        if site not in sys.path:
+            sys.path.append(site)
+        redis = rq_installed.Redis()
+        self.addCleanup(redis.end)
+        backend = Backend("default", {"QUEUES": [], "OPTIONS": {"redis": redis.url}})
+        self.addCleanup(backend._place.link.redis.close)
+        (found,) = backend.check()
+        self.assertEqual((found.id, found.msg), ("taskvisor.W001", f"TASKS['default']: no supervisor on {redis.url} takes jobs"))
+        self.server(broker=redis.url)
+        end = time.monotonic() + 20
+        while backend.check() and time.monotonic() < end:
+            pass
+        self.assertEqual(backend.check(), [])
 
     def test_puts_of_tasks_are_recorded_in_tests(self):
         with testing.recording() as jobs:

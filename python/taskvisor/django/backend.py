@@ -97,13 +97,16 @@ class Backend(_Backend):
 
     def check(self, **kwargs: Any) -> list[Any]:
         """Says, as a warning of ``manage.py check``, that nobody takes tasks."""
-        if self._place is not None:
-            return []
+        hint = ("Start it: taskvisor start -- python3 -m taskvisor.django; or name it by TASKVISOR_RUN_DIR, or in OPTIONS.")
+        at, unserved = getattr(self._place, "at", None), getattr(self._place, "unserved", None)
+        if unserved is not None:
+            # A Redis: supervisors give signs of life there.
+            why = unserved()
+            return [checks.Warning(f"TASKS[{self.alias!r}]: {why}", hint=hint, id="taskvisor.W001")] if why else []
         try:
-            reply = asking.once("GET", "/readyz", timeout=2.0)
+            reply = asking.once("GET", "/readyz", timeout=2.0, at=at)
         except (endpoint.Nobody, endpoint.Busy, asking.Lost, SupervisorError, OSError) as error:
-            return [checks.Warning(f"TASKS[{self.alias!r}]: {error}", hint="Start it: taskvisor start -- python3 -m "
-                                   "taskvisor.django; or name it by TASKVISOR_RUN_DIR, or in OPTIONS.", id="taskvisor.W001")]
+            return [checks.Warning(f"TASKS[{self.alias!r}]: {error}", hint=hint, id="taskvisor.W001")]
         if reply.is_good:
             return []
         return [checks.Warning(f"TASKS[{self.alias!r}]: the supervisor is not ready: {reply.reason()}", id="taskvisor.W002")]

@@ -146,6 +146,13 @@ class RedisPlace:
         raise SupervisorError(f"the output of job {job} is not in {self.link.name}: {ran}; output stays on the host that runs "
                               "the job: ask its supervisor by taskvisor.Client(url), or taskvisor job logs there")
 
+    def unserved(self) -> Optional[str]:
+        """Why nobody takes jobs there; None if somebody does."""
+        signs = fleet.supervisors(self.link)
+        if signs is None:
+            return f"{self.link.name} does not answer"
+        return None if any(sign.takes for sign in signs) else f"no supervisor on {self.link.name} takes jobs"
+
     def record(self, job: str, timeout: Optional[float] = None) -> dict[str, Any]:
         """The record of a job; `NoSuchJob` if there is none."""
         names = records.FIELDS
