@@ -1,6 +1,7 @@
 """Jobs that take from their neighbours what all jobs of one event loop share."""
 
 import asyncio
+import faulthandler
 import os
 import signal
 import sys
@@ -82,6 +83,17 @@ async def interrupts():
         await task
     except KeyboardInterrupt:
         return "survived"
+
+
+@job("arms")
+async def arms():
+    faulthandler.dump_traceback_later(0.3, exit=True)
+
+
+@job("waits_long_enough")
+async def waits_long_enough():
+    await asyncio.sleep(0.6)
+    return "whole"
 
 
 @job("in_executor")

@@ -97,6 +97,12 @@ class SharedLoop(WorkerTest):
         path = ":".join([PACKAGE, HERE, rq_installed.site("0.21.0", "uvloop")])
         self.check_methods(env={"PYTHONPATH": path, "TEST_UVLOOP": "1"})
 
+    def test_timer_of_faulthandler_that_a_job_leaves_ends_no_neighbour(self):
+        worker = self.coroutines()
+        self.assertEqual(worker.outcome("arms")["outcome"], "complete")
+        worker.run("waits_long_enough", id="a")
+        self.assertEqual(worker.done()["result"], "whole")
+
     def test_job_that_handles_sigterm_takes_it_from_nobody(self):
         worker = self.coroutines()
         self.assertEqual(worker.outcome("handles_term", ["signal"])["result"], "ignores it")

@@ -11,6 +11,9 @@ import logging
 import os
 import resource
 import sys
+import threading
+
+from . import dump_later
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +43,7 @@ class Field:
 
     def named(self, now: Any, before: Any) -> str:
         """It in words, where it has changed."""
-        return self._name if self._differing is None else f"{self._name} {self._differing(now, before)}"
+        return self._name if self._differing is None else f"{self._name} {self._differing(now, before)}".strip()
 
 
 def fields() -> list[Field]:
@@ -64,10 +67,46 @@ def fields() -> list[Field]:
         Field("logging.disable", lambda: logging.root.manager.disable, logging.disable),
         Field("socket.setdefaulttimeout", *_socket_timeout()),
         Field("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
-        Field("gc.disable", gc.isenabled, lambda before: gc.enable() if before else gc.disable()),
+        _several(_interpreter()),
         Field("the locale", lambda: locale.setlocale(locale.LC_ALL, None),
               lambda before: locale.setlocale(locale.LC_ALL, before)),
     ]
+
+
+def _interpreter() -> list[tuple[str, Any, Any]]:
+    """Settings of the interpreter that are its whole process's: how each is named, read and set."""
+    known: list[tuple[str, Any, Any]] = [
+        ("faulthandler.dump_traceback_later", dump_later.armed, dump_later.arm),
+        ("gc.disable", gc.isenabled, lambda before: gc.enable() if before else gc.disable()),
+        ("gc.set_threshold", gc.get_threshold, lambda before: gc.set_threshold(*before)),
+        ("gc.set_debug", gc.get_debug, gc.set_debug),
+        ("sys.settrace", sys.gettrace, sys.settrace),
+        ("sys.setprofile", sys.getprofile, sys.setprofile),
+        ("threading.settrace", lambda: getattr(threading, "_trace_hook", None), threading.settrace),
+        ("threading.setprofile", lambda: getattr(threading, "_profile_hook", None), threading.setprofile),
+        ("threading.stack_size", threading.stack_size, threading.stack_size),
+        ("sys.setswitchinterval", sys.getswitchinterval, sys.setswitchinterval),
+    ]
+    if hasattr(sys, "get_int_max_str_digits"):  # Not in older releases of Python 3.7 to 3.10.
+        known.append(("sys.set_int_max_str_digits", sys.get_int_max_str_digits, sys.set_int_max_str_digits))
+    return known
+
+
+def _several(parts: list[tuple[str, Any, Any]]) -> Field:
+    """One field of many, as most jobs change none: they are read in one go."""
+    names, reads, writes = zip(*parts)
+
+    def write(before: list[Any]) -> None:
+        for now, wanted, part in zip(read(), before, writes):
+            if now != wanted:
+                part(wanted)
+
+    def read() -> list[Any]:
+        return [part() for part in reads]
+
+    def differing(now: list[Any], before: list[Any]) -> str:
+        return ", ".join(name for name, left, right in zip(names, now, before) if left != right)
+    return Field("", read, write, differing)
 
 
 def no_alarm() -> bool:

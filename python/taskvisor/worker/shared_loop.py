@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from ..client.running_job import Job, of_task
+from . import dump_later
 
 #: The C module behind `signal`, without the lookup of enum names at each call.
 _signal: Any = sys.modules["_signal"]
@@ -83,6 +84,7 @@ class SharedLoop:
 
     def end_job(self, job: Job) -> None:
         """The job has ended: what it has set for SIGTERM ends with it."""
+        dump_later.end_job(job)
         if self._theirs:
             self._theirs.pop(job, None)
         if _signal.getsignal(signal.SIGTERM) is not self._handler:

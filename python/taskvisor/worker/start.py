@@ -12,7 +12,7 @@ import sys
 from ..client import registry
 from ..protocol.frames import frame
 from ..version import VERSION
-from . import stacks
+from . import dump_later, stacks
 from .channel import Channel, Closed
 from .loading import print_failure
 from .process import give_up, identity, is_template
@@ -50,6 +50,7 @@ def run(application: Application, load: Callable[[], bool], coroutines: bool, co
     if not faulthandler.is_enabled():
         faulthandler.enable(2)
     stacks.offer()
+    dump_later.watch()
     if concurrent:
         from . import streams
 
