@@ -398,3 +398,40 @@ fn worker_that_outgrew_its_recycle_size_is_recycled_after_its_job() {
         wait_until("another worker is there", || pid() != first);
     }
 }
+
+/// A stranger stops the process of a job for longer than the job may run, and lets it go on.
+fn check_stopped(sandbox: &Sandbox, put: impl Fn(&Sandbox) -> String) {
+    let jid = put(sandbox);
+    wait_until("it runs", || sandbox.work("begun-a").exists());
+    let slot = || sandbox.status()["pools"][0]["slots"][0].clone();
+    let pid = slot()["process"]["pid"].as_i64().unwrap() as i32;
+    sandbox::kill(pid, "STOP");
+    wait_until("it has been stopped for long", || slot()["jobs"][0]["stopped"].as_f64() > Some(6.0));
+    let said = sandbox.ok(&["why", "job", &jid]);
+    assert!(said.contains("has been stopped by a signal for "), "{said}");
+    let reasons = sandbox.status()["reasons"].to_string();
+    assert!(reasons.contains("the process of slot default.1 is stopped (state T)"), "{reasons}");
+    sandbox::kill(pid, "CONT");
+    touch(sandbox, "go");
+    let job = ended(sandbox, &jid);
+    assert_eq!((&job["state"], counts(&job)), (&json!("complete"), [1, 0, 0]), "{job}");
+}
+
+#[test]
+fn time_for_which_a_stranger_stops_a_program_counts_towards_no_limit() {
+    let sandbox = python::new();
+    let _running = programs(&sandbox, "{time: 5s}");
+    let script = "echo > begun-a; until [ -e go ]; do sleep 0.05; done";
+    check_stopped(&sandbox, |sandbox| sandbox.put(&["sh", "-c", script]));
+}
+
+#[test]
+fn time_for_which_a_stranger_stops_a_worker_counts_towards_no_limit() {
+    for (mode, class) in [("prefork", "hold"), ("coroutine", "hold.async")] {
+        let sandbox = python::new();
+        let settings =
+            format!("{{name: default, mode: {mode}, workers: 1, limits: {{time: 5s}}, PYTHON app}}");
+        let _running = start_file(&sandbox, &format!("pools: [{settings}]\n"));
+        check_stopped(&sandbox, |sandbox| python::put(sandbox, class, "\"a\""));
+    }
+}

@@ -7,6 +7,7 @@ use supervisor::Event;
 pub(super) fn found_event(found: Found) -> Event {
     match found {
         Found::Exceeded { worker, job, fence, excess } => Event::Exceeded { worker, job, fence, excess },
+        Found::Stands { worker, stood, since } => Event::Stands { worker, stood, since },
         Found::Outgrown(worker) => Event::Outgrown(worker),
     }
 }

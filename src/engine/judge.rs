@@ -44,6 +44,7 @@ pub(super) fn judge(facts: &Facts<'_>) -> (Health, Vec<String>) {
         alive |= slots().any(is_alive);
         let bad: Vec<&SlotStatus> = slots().filter(|slot| is_bad(slot, view.stopping)).collect();
         reasons.extend(bad.iter().take(NAMED).map(|slot| complaint(slot)));
+        reasons.extend(slots().filter_map(stands).take(NAMED));
         if let Some(more @ 1..) = bad.len().checked_sub(NAMED) {
             reasons.push(format!("and {more} more slots of pool {}", pool.name));
         }
@@ -106,6 +107,14 @@ fn is_bad(slot: &SlotStatus, stopping: Option<Stop>) -> bool {
         SlotState::Starting => slot.failing && stopping.is_none(),
         SlotState::Ready | SlotState::Busy | SlotState::Stopping | SlotState::Killed => false,
     }
+}
+
+/// A stranger has stopped its process, or its job has: nothing else shows it.
+fn stands(slot: &SlotStatus) -> Option<String> {
+    slot.jobs
+        .iter()
+        .any(|job| job.stopped.is_some())
+        .then(|| format!("the process of slot {} is stopped (state T): kill -CONT lets it go on", slot.slot))
 }
 
 fn complaint(slot: &SlotStatus) -> String {

@@ -85,6 +85,8 @@ pub enum Excess {
     Processes(u64, u64),
     /// It printed more bytes.
     Output(u64, u64),
+    /// Its process was stopped by a signal for longer than counts towards no limit.
+    Stopped(Duration, Duration),
 }
 
 impl Excess {
@@ -96,6 +98,7 @@ impl Excess {
             Excess::Cpu(..) => "cpu limit",
             Excess::Processes(..) => "process limit",
             Excess::Output(..) => "output limit",
+            Excess::Stopped(..) => "stopped",
         }
     }
 
@@ -104,6 +107,8 @@ impl Excess {
     pub fn is_urgent(self) -> bool {
         match self {
             Excess::Memory(..) | Excess::OutOfMemory(_) | Excess::Processes(..) => true,
+            // It would not hear that it is to end.
+            Excess::Stopped(..) => true,
             Excess::Time(..) | Excess::Cpu(..) | Excess::Output(..) => false,
         }
     }
@@ -129,6 +134,11 @@ impl Excess {
             Excess::Output(limit, printed) => {
                 format!("it printed {}; the limit is {}", size(printed), size(limit))
             }
+            Excess::Stopped(most, stood) => format!(
+                "its process was stopped by a signal (SIGSTOP) for {}; up to {} count towards no limit",
+                seconds(stood),
+                seconds(most)
+            ),
         }
     }
 }

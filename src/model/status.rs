@@ -370,6 +370,9 @@ pub struct RunningJob {
     /// Progress, as its worker reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
+    /// For how long its process has been stopped by a signal (SIGSTOP), if it is now and the attempt has a time limit.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "MaybeSeconds")]
+    pub stopped: Option<Duration>,
     /// Its output, once that is more than its log keeps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flood: Option<Flood>,

@@ -11,6 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::look::{Look, Memo, SHORTEST};
+use super::stand::{self, Stands};
 use super::weight::Tree;
 use model::{Excess, Fence, Instant, JobId, Limits, WorkerId};
 
@@ -34,6 +35,15 @@ pub enum Found {
         fence: Fence,
         /// The limit, and the larger figure that was found.
         excess: Excess,
+    },
+    /// The first process of the worker is stopped by a signal.
+    Stands {
+        /// The worker whose process it is.
+        worker: WorkerId,
+        /// The time since the look before.
+        stood: Duration,
+        /// For how long it has stood; None = it goes on.
+        since: Option<Duration>,
     },
     /// After a job the worker has more memory than its pool allows before it recycles.
     Outgrown(WorkerId),
@@ -123,16 +133,17 @@ impl Gauge {
         (job, fence): (&JobId, Fence),
         limits: Limits,
     ) -> Option<Entry> {
-        if !limits.are_of_tree() {
-            return None;
-        }
+        let stand = limits.time.map(stand::interval);
         // A job that has ended by then costs nothing, and has not used much.
-        let due = (self.0.now)() + SHORTEST;
+        let soon = if limits.are_of_tree() { SHORTEST } else { stand? };
+        let due = (self.0.now)() + soon;
         let mut board = self.0.board();
         board.count += 1;
         let tended = Tended { number: board.count, pid, limits, memo: Memo::default() };
         let watch = board.watches.entry(worker).or_insert_with(|| Watch { tended, jobs: Vec::new(), due });
         watch.jobs.push((job.clone(), fence));
+        let times = [watch.tended.limits.time, limits.time];
+        watch.tended.limits.time = times.into_iter().flatten().min();
         self.0.wake_by(&board, due);
         drop(board);
         Some(Entry { shared: self.0.clone(), worker, job: job.clone(), fence })
@@ -206,7 +217,7 @@ impl Shared {
                 } else {
                     look.next = look.next.max(thrift);
                 }
-                if let Some(found) = self.board().note((worker, number), &look, now) {
+                for found in self.board().note((worker, number), &look, now).into_iter().flatten().flatten() {
                     tell(found);
                 }
             }
@@ -256,12 +267,19 @@ impl Board {
     }
 
     /// Notes a measurement and when to measure again, unless the jobs have ended meanwhile.
-    fn note(&mut self, (worker, number): (WorkerId, u64), look: &Look, now: Instant) -> Option<Found> {
+    fn note(
+        &mut self,
+        (worker, number): (WorkerId, u64),
+        look: &Look,
+        now: Instant,
+    ) -> Option<[Option<Found>; 2]> {
         let watch = self.watches.get_mut(&worker).filter(|watch| watch.tended.number == number)?;
         (watch.tended.memo, watch.due) = (look.memo, now + look.next);
-        let excess = look.excess?;
+        let stands = look.stands.map(|Stands { stood, since }| Found::Stands { worker, stood, since });
         let (job, fence) = watch.jobs.first()?;
-        Some(Found::Exceeded { worker, job: job.clone(), fence: *fence, excess })
+        let exceeded =
+            look.excess.map(|excess| Found::Exceeded { worker, job: job.clone(), fence: *fence, excess });
+        Some([stands, exceeded])
     }
 }
 
@@ -306,8 +324,9 @@ mod tests {
         let (gauge, _found) = gauge();
         let entry = gauge.watch(WORKER, own(), (&"a".into(), Fence(2)), limits);
         let note = || gauge.0.board().note((WORKER, 1), &look, Instant(0));
-        let Some(Found::Exceeded { worker: WORKER, job, fence: Fence(2), excess: Excess::Memory(1, taken) }) =
-            note()
+        let Some([None, Some(found)]) = note() else { panic!() };
+        let Found::Exceeded { worker: WORKER, job, fence: Fence(2), excess: Excess::Memory(1, taken) } =
+            found
         else {
             panic!()
         };
@@ -329,7 +348,7 @@ mod tests {
     #[test]
     fn job_without_process_tree_limits_is_not_watched() {
         let (gauge, _found) = gauge();
-        let limits = Limits { time: Some(WEIGH_AGAIN), output: Some(1), ..Limits::default() };
+        let limits = Limits { output: Some(1), ..Limits::default() };
         assert!(gauge.watch(WORKER, own(), (&"a".into(), Fence(1)), limits).is_none());
         assert!(gauge.0.board().watches.is_empty());
     }

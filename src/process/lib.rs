@@ -24,6 +24,7 @@ mod remove;
 mod sandbox;
 pub mod snapshot;
 mod stacks;
+mod stand;
 mod told;
 mod unkillable;
 pub mod usage;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::stand::{self, Stands};
 use super::weight::Tree;
 use model::{Excess, Instant, Limits};
 
@@ -28,11 +29,14 @@ pub(super) struct Memo {
     shared: Option<u64>,
     /// When the next exact measurement is allowed.
     pub(super) dear_from: Option<Instant>,
+    stand: stand::Memo,
 }
 
 /// The result of one measurement, and when to measure again.
 pub(super) struct Look {
     pub(super) excess: Option<Excess>,
+    /// Whether its first process stands or goes on.
+    pub(super) stands: Option<Stands>,
     pub(super) memo: Memo,
     pub(super) next: Duration,
     /// Whether the kernel had to walk through all pages.
@@ -41,9 +45,17 @@ pub(super) struct Look {
 
 impl Look {
     pub(super) fn at(now: Instant, pid: i32, limits: &Limits, memo: Memo) -> Look {
+        let mut look = Look { excess: None, stands: None, memo, next: LONGEST, was_dear: false };
+        if let Some(limit) = limits.time {
+            let interval = stand::interval(limit);
+            (look.stands, look.next) = (look.memo.stand.look(now, pid, interval), interval);
+        }
+        if !limits.are_of_tree() {
+            return look;
+        }
+        look.next = look.next.min(LONGEST);
         let most = limits.processes.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
         let tree = Tree::of(pid, most);
-        let mut look = Look { excess: None, memo, next: LONGEST, was_dear: false };
         look.count(&tree, limits.processes);
         look.time(&tree, limits.cpu);
         look.weigh(now, &tree, limits.memory);
@@ -117,7 +129,7 @@ mod tests {
         let first = Look::at(Instant(0), own(), &limits, Memo::default());
         assert_eq!((first.excess, first.memo.cpu_before.is_some()), (None, true));
         let memo = Memo { cpu_before: Some(Duration::ZERO), ..Memo::default() };
-        let mut later = Look { excess: None, memo, next: LONGEST, was_dear: false };
+        let mut later = Look { excess: None, stands: None, memo, next: LONGEST, was_dear: false };
         let mut tree = Tree::default();
         tree.cpu = Duration::from_secs(10);
         later.time(&tree, limits.cpu);

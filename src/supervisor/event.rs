@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::{
     Change, Classes, Excess, Exit, Fence, Fetched, JobId, JobState, Lease, Outcome, QueueName, QueueSet,
@@ -53,6 +54,15 @@ pub enum Event {
         fence: Fence,
         /// The limit, and the larger figure that was found.
         excess: Excess,
+    },
+    /// The first process of the worker was stopped by a signal when it was looked at.
+    Stands {
+        /// The worker whose process it is.
+        worker: WorkerId,
+        /// The time since the look before.
+        stood: Duration,
+        /// For how long it has stood in all; None = it goes on.
+        since: Option<Duration>,
     },
     /// A worker or the template of the pool reports the classes that the pool's workers know.
     Knows(u16, Arc<Classes>),

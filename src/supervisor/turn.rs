@@ -82,6 +82,7 @@ impl Supervisor {
             Event::Exceeded { worker, job, fence, excess } => {
                 self.on_exceeded(now, worker, (&job, fence), excess);
             }
+            Event::Stands { worker, stood, since } => self.on_stands(now, worker, stood, since),
             Event::Outgrown(worker) => self.on_outgrown(worker),
             Event::Leaving(worker, _) => self.on_leaving(now, worker),
             Event::Knows(pool, classes) => self.on_knows(pool, classes),

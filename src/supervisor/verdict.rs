@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::restart::Random;
 use super::why::Why;
-use model::{Count, Exit, ExitStatus, Failure, Job, Outcome, Retry, Revocation, Verdict};
+use model::{Count, Excess, Exit, ExitStatus, Failure, Job, Outcome, Retry, Revocation, Verdict};
 
 /// A job under which this many workers died is held for a person.
 const CRASHES: u32 = 3;
@@ -89,6 +89,11 @@ pub(super) fn of_death(fault: Option<&str>, exit: &Exit) -> Failure {
 pub(super) fn of_foreign_term(job: &Job) -> Verdict {
     let message = "its worker died of a SIGTERM that this supervisor did not send".into();
     of_interruption(failure("interrupted", message), job)
+}
+
+/// A signal has stopped the process of the job, and nobody let it go on.
+pub(super) fn of_stop_signal(excess: Excess, job: &Job) -> Verdict {
+    of_interruption(failure(excess.name(), excess.message()), job)
 }
 
 /// The worker died under the job and we had not signaled it.

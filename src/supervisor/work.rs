@@ -70,6 +70,20 @@ impl Supervisor {
         }
     }
 
+    /// The first process of the worker was stopped for this time, or goes on.
+    pub(super) fn on_stands(
+        &mut self,
+        now: Instant,
+        worker: WorkerId,
+        stood: Duration,
+        since: Option<Duration>,
+    ) {
+        let Some(pool) = self.pools.get_mut(usize::from(worker.slot.pool)) else { return };
+        let Some(at) = pool.slots.find(worker) else { return };
+        let mut slot = pool.slots.edit(at, &pool.settings);
+        slot.stand(now, (stood, since), &pool.settings, &mut self.orders);
+    }
+
     pub(super) fn on_fetched(&mut self, now: Instant, pool: u16, jobs: Vec<Fetched>) {
         let found = self.pools.get_mut(usize::from(pool));
         let Some(asked) = found.and_then(|pool| pool.fetched(&jobs)) else { return };

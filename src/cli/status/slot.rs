@@ -127,6 +127,9 @@ fn job(job: &RunningJob) -> String {
     if let Some(why) = &job.ending {
         let _ = write!(text, "  ending: {why}");
     }
+    if let Some(stopped) = job.stopped {
+        let _ = write!(text, "  stopped for {}", age(stopped));
+    }
     if let Some(flood) = &job.flood {
         let _ = write!(text, "  {}", floods(flood));
     }

@@ -214,6 +214,7 @@ pub mod tests {
             alone: false,
             died_before: None,
             progress: None,
+            stopped: None,
             flood: None,
         }
     }

@@ -36,8 +36,12 @@ pub(super) fn running(why: &Why, job: &JobRecord, now: Millis) -> Vec<String> {
         let unkillable = slot.why.as_ref().filter(|_| slot.has_unkillable(&job.id));
         let unkillable =
             unkillable.map(|why| format!("Something of it has not died for {}: {why}.", age(slot.age)));
+        let stopped = run.stopped.map(|stopped| {
+            let (slot, time) = (&slot.slot, age(stopped));
+            format!("The process of slot {slot} has been stopped by a signal for {time}, and that counts towards no limit: kill -CONT lets it go on.")
+        });
         let flood = run.flood.as_ref().map(|flood| format!("It {}.", floods(flood)));
-        said.extend(limit.into_iter().chain(ending).chain(unkillable).chain(flood));
+        said.extend(limit.into_iter().chain(ending).chain(unkillable).chain(stopped).chain(flood));
     }
     said.extend(canceled_by(job).filter(|_| job.state == JobState::Canceling));
     said

@@ -116,6 +116,11 @@ impl Fact {
             Event::Stuck(id, cause) => of_worker(id, OfWorker::Stuck(cause.as_str().into())),
             Event::Faulty(id, how) => of_worker(id, OfWorker::Faulty(how.as_str().into())),
             Event::Leaving(id, why) => of_worker(id, OfWorker::Leaves(why.as_str().into())),
+            Event::Stands { worker: id, stood, since } => match since {
+                Some(since) if since == stood => of_worker(id, OfWorker::Stands(true)),
+                Some(_) => None,
+                None => of_worker(id, OfWorker::Stands(false)),
+            },
             Event::Outgrown(id) => of_worker(id, OfWorker::Outgrown),
             Event::Exceeded { worker: id, job, excess, .. } => {
                 in_worker(job, id, OfJob::Exceeded(Box::new(*excess)))

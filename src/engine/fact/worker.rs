@@ -28,6 +28,8 @@ pub(crate) enum OfWorker {
     Follow,
     /// It has more memory than its pool recycles at.
     Outgrown,
+    /// Its process is stopped by a signal, or no longer is.
+    Stands(bool),
     /// It is to be replaced by its own word: why.
     Leaves(Box<str>),
     /// It broke the worker protocol: how.
@@ -91,16 +93,15 @@ impl OfWorker {
                 let row = row.event(event).detail(why);
                 to(&row.says(debug, format_args!("{name} is sent to {worker}: {why}")));
             }
-            OfWorker::KillAt(true) => to(&row
-                .says(trace, format_args!("the keeper gets the time at which to kill a worker by itself"))),
-            OfWorker::KillAt(false) => {
-                to(&row.says(trace, format_args!("the keeper is not to kill a worker by itself any more")));
-            }
+            OfWorker::KillAt(kills) => to(&row.says(trace, format_args!("{}", killing(*kills)))),
             OfWorker::Follow => {
                 to(&row.says(trace, format_args!("the keeper makes the next workers of a slot by itself")));
             }
             OfWorker::Outgrown => {
                 to(&row.seldom().explains(format_args!("{worker} has more memory than its pool recycles at")))
+            }
+            OfWorker::Stands(still) => {
+                to(&row.seldom().says(Level::WARN, format_args!("{worker} {}", standing(*still))))
             }
             OfWorker::Leaves(why) => to(&row.seldom().explains(format_args!("{worker} leaves: {why}"))),
             OfWorker::Faulty(how) => {
@@ -130,6 +131,22 @@ impl OfWorker {
                 to(&row.seldom().says(Level::WARN, text));
             }
         }
+    }
+}
+
+fn killing(kills: bool) -> &'static str {
+    match kills {
+        true => "the keeper gets the time at which to kill a worker by itself",
+        false => "the keeper is not to kill a worker by itself any more",
+    }
+}
+
+fn standing(still: bool) -> &'static str {
+    match still {
+        true => {
+            "is stopped by a signal (SIGSTOP), which counts towards no time limit: kill -CONT lets it go on"
+        }
+        false => "goes on",
     }
 }
 

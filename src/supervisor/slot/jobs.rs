@@ -120,7 +120,8 @@ impl Slot {
         });
         let deadline = limits.time.map(|limit| now + limit);
         // A job that waited here begins now: its wait counts towards no limit.
-        self.jobs.push(Running { since: now, deadline, limits, stopped: Duration::ZERO, ..job });
+        let (stopped, stood, stands) = (Duration::ZERO, Duration::ZERO, None);
+        self.jobs.push(Running { since: now, deadline, limits, stopped, stood, stands, ..job });
         self.life.taken += 1;
         self.weigh(now, pool);
     }

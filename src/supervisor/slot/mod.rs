@@ -10,6 +10,7 @@ mod jobs;
 mod life;
 mod running;
 mod signals;
+mod stand;
 mod state;
 mod status;
 

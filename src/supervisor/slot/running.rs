@@ -47,8 +47,12 @@ pub(crate) struct Running {
     pub(super) spared_for: Option<(Instant, u8)>,
     /// The same for the self-fence at the keeper.
     pub(super) reprieved: Instant,
-    /// The part of its time in which this process did not run.
+    /// The part of its time in which this process did not run, or its own.
     pub(super) stopped: Duration,
+    /// The part in which a signal had stopped its own.
+    pub(super) stood: Duration,
+    /// For how long it has been stopped, if it is now.
+    pub(super) stands: Option<Duration>,
 }
 
 /// The progress of a job towards its end.
@@ -93,6 +97,8 @@ impl Running {
             spared_for: None,
             reprieved: Instant(0),
             stopped: Duration::ZERO,
+            stood: Duration::ZERO,
+            stands: None,
         }
     }
 
@@ -284,6 +290,10 @@ impl Running {
             Phase::Runs if is_worker && is_term => Some((verdict::of_foreign_term(&self.job), true)),
             Phase::Runs | Phase::Ends(Why::Fault) => {
                 Some((verdict::of_crash(death.clone(), &self.job, retry, random), true))
+            }
+            // A stranger may have stopped it as well as the job: as with a SIGTERM of nobody here.
+            Phase::Ends(Why::Limit(excess @ Excess::Stopped(..))) => {
+                Some((verdict::of_stop_signal(*excess, &self.job), true))
             }
             Phase::Ends(why) => Some((verdict::of_end(*why, &self.job, retry, random)?, false)),
             Phase::Said(outcome) => Some(verdict::of_outcome(outcome.clone(), &self.job, retry, random)),

@@ -62,6 +62,7 @@ impl Running {
             alone: self.alone,
             died_before: self.died_before.as_deref().cloned(),
             progress: None,
+            stopped: self.stands,
             flood: None,
         }
     }

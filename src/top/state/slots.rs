@@ -215,6 +215,9 @@ fn what(job: &RunningJob) -> String {
     if job.flood.is_some() {
         text = format!("floods its output; {text}");
     }
+    if let Some(stopped) = job.stopped {
+        text = format!("stopped for {}; {text}", age(stopped));
+    }
     if let Some(why) = &job.ending {
         text = format!("ending: {why}; {text}");
     }

@@ -37,6 +37,7 @@ fn slot(pool: &str, index: u16, title: Option<&str>) -> SlotStatus {
         alone: false,
         died_before: None,
         progress: None,
+        stopped: None,
         flood: None,
     });
     let pid = 800 + i32::from(index);

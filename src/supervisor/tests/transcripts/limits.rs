@@ -201,3 +201,68 @@ fn oom_kill_counts_as_the_memory_limit_only_at_the_bound_of_the_job() {
         );
     }
 }
+
+#[test]
+fn time_for_which_a_process_is_stopped_counts_towards_no_limit() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a limit=5
+         4 stands 1.1 3
+         5 stands 1.1
+         9 exited 1.1 killed",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         8.2 > term 1.1 (time limit)
+         9 > spawn 1.2
+         9 > settle a failed (time limit)",
+    );
+}
+
+#[test]
+fn process_that_is_stopped_for_too_long_is_killed_and_its_job_waits_again_the_third_time_held() {
+    for (crashes, verdict) in [(0, "released after 0"), (2, "held (stopped)")] {
+        check(
+            prefork(1),
+            &format!(
+                "0.1 ready 1.1
+                 0.2 fetched a limit=5 crashes={crashes}
+                 4 stands 1.1 59
+                 5 stands 1.1 2
+                 5.1 exited 1.1 killed"
+            ),
+            &format!(
+                "0 > spawn 1.1
+                 0.1 > fetch 1.1
+                 0.2 > assign 1.1 a
+                 0.2 > kill_at 1.1 58.2
+                 5 > kill 1.1 (stopped)
+                 5.1 > spawn 1.2
+                 5.1 > settle a {verdict}, crash +1"
+            ),
+        );
+    }
+}
+
+#[test]
+fn jobs_of_a_worker_that_is_stopped_for_too_long_run_again_each_alone() {
+    check(
+        coroutine(1),
+        "0.1 ready 1.1
+         0.2 fetched a limit=5 b
+         4 stands 1.1 61
+         4.1 exited 1.1 killed
+         4.3 ready 1.2",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1 1.1 1.1
+         0.2 > assign 1.1 a
+         0.2 > assign 1.1 b
+         0.2 > kill_at 1.1 58.2
+         4 > kill 1.1 (stopped)
+         4.1 > spawn 1.2
+         4.3 > assign 1.2 a
+         4.3 > kill_at 1.2 58.2",
+    );
+}

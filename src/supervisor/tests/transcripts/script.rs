@@ -172,6 +172,7 @@ pub fn event(now: Instant, words: &str) -> Event {
             fence: key(words[2]).1,
             excess: excess(words[3]),
         },
+        "stands" => stands(worker(), words.get(2)),
         "outgrown" => Event::Outgrown(worker()),
         "leaving" => Event::Leaving(worker(), "its code has changed".into()),
         "knows" => Event::Knows(0, Arc::new(words[1..].iter().map(|word| class(word)).collect())),
@@ -220,6 +221,11 @@ pub fn exit(text: &str) -> Exit {
     };
     let (oom, oom_at_bound) = (text.starts_with("oom"), text == "oom-at-bound");
     Exit { status, usage: Usage::default(), left_behind: 0, oom, oom_at_bound, proof: Duration::ZERO }
+}
+
+fn stands(worker: WorkerId, stood: Option<&&str>) -> Event {
+    let since = stood.map(|stood| seconds(stood).since(Instant(0)));
+    Event::Stands { worker, stood: since.unwrap_or_default(), since }
 }
 
 pub fn excess(text: &str) -> Excess {

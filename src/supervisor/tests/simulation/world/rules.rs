@@ -64,6 +64,7 @@ impl World {
             Event::Resized(_, workers) => self.most_of(Some(*workers)),
             Event::Change(_, Change::Scale(by)) => self.most_of(Some(by.of(self.checks.most))),
             Event::Change(_, Change::Recycle | Change::Pause | Change::Resume) | Event::Outgrown(_) => {}
+            Event::Stands { .. } => {}
         }
     }
 
