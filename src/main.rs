@@ -26,6 +26,8 @@ fn main() -> ExitCode {
     // A file that may grow no longer (`ulimit -f`) is like a full disk: the write fails, and the process lives.
     let mut blocked = SigSet::empty();
     blocked.add(Signal::SIGXFSZ);
+    // Past a soft limit of CPU time (`ulimit -St`) it comes each second. The limit is for what uses much: jobs.
+    blocked.add(Signal::SIGXCPU);
     _ = blocked.thread_block();
     let mut args = std::env::args_os().skip(1);
     match args.next().as_deref().and_then(|word| word.to_str()) {

@@ -12,6 +12,7 @@ mod page;
 mod run_files;
 mod seen;
 mod serve;
+mod signals;
 mod start;
 
 pub use self::in_force::settings_in_force;

@@ -13,15 +13,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::sys::stat::{Mode, umask};
 use tokio::runtime::Runtime;
 use tracing::{error, warn};
 
 use super::in_force;
 use super::kept_at::refuse_gone_store;
-use super::{doctor, lasting, locks, page::Page, run_files, seen::Seen};
+use super::{doctor, lasting, locks, page::Page, run_files, seen::Seen, signals};
 use api::{Changed, Gate, Members, Role, Terms};
 use broker::{Broker, Error, Opening};
 use config::{self, Api, Config, SocketGroup, Surroundings, private_dir};
@@ -89,35 +88,15 @@ pub fn serve(
 fn be_the_supervisor() -> io::Result<()> {
     keeper::Without::from_env().close_to_others();
     nix::sys::prctl::set_name(c"tv-supervisor")?;
-    let mut ignored = SigSet::empty();
-    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP, Signal::SIGPIPE] {
-        ignored.add(signal);
-    }
-    // When sent to all processes of a service at once, these are meant for the keeper.
-    ignored.add(Signal::SIGUSR1);
-    ignored.add(Signal::SIGUSR2);
-    ignored.thread_block()?;
-    tell_of_signals(ignored)?;
+    signals::ignore()?;
     // The store, the logs and the socket are of this user alone.
     umask(Mode::from_bits_truncate(0o077));
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     // Each slot takes three. Jobs have the limit that `start` found.
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    // At the hard limit of CPU time the kernel kills: only root may raise it. The keeper makes the jobs, with its own.
+    _ = setrlimit(Resource::RLIMIT_CPU, RLIM_INFINITY, RLIM_INFINITY);
     Ok(())
-}
-
-/// Says of each signal that was sent to this process that it does nothing here, and who takes it.
-fn tell_of_signals(mut ignored: SigSet) -> io::Result<()> {
-    ignored.remove(Signal::SIGPIPE);
-    let told = move || {
-        while let Ok(signal) = ignored.wait() {
-            let keeper = nix::unistd::getppid();
-            warn!(
-                "{signal} to the supervisor does nothing: send it to the keeper, pid {keeper} (or: taskvisor stop)"
-            );
-        }
-    };
-    std::thread::Builder::new().name("signals".into()).spawn(told).map(drop)
 }
 
 fn sweeper() -> Option<Sweeper> {

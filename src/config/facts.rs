@@ -28,6 +28,8 @@ pub struct Facts {
     pub processes: Option<u64>,
     /// Limit of the descriptors of a process.
     pub descriptors: Option<u64>,
+    /// Limit of the CPU time of a process, in seconds.
+    pub cpu_time: Option<u64>,
     /// The kind of disk for the state.
     pub state: Disk,
     /// Size of that disk, in bytes.
@@ -88,6 +90,7 @@ impl Facts {
             memory: memory(),
             processes: least([limit(Resource::RLIMIT_NPROC), pid_max(), of_own_cgroup("pids.max")]),
             descriptors: limit(Resource::RLIMIT_NOFILE),
+            cpu_time: limit(Resource::RLIMIT_CPU),
             state: disk(&config.state_dir),
             capacity: capacity(&config.state_dir),
             file: file.and_then(rights),

@@ -69,10 +69,11 @@ impl Sources {
         mask.add(Signal::SIGCHLD);
         SIGNALS.iter().for_each(|(signal, _)| mask.add(*signal));
         let mut blocked = mask;
-        // A closed stderr, or one that is a file of the longest size, must not end the keeper; ignoring the signals would
-        // reach the children.
-        blocked.add(Signal::SIGPIPE);
-        blocked.add(Signal::SIGXFSZ);
+        // A closed stderr, one that is a file of the longest size, and a soft limit of CPU time must not end the keeper;
+        // ignoring the signals would reach the children.
+        for signal in [Signal::SIGPIPE, Signal::SIGXFSZ, Signal::SIGXCPU] {
+            blocked.add(signal);
+        }
         blocked.thread_set_mask()?;
         Ok(Sources {
             signals: SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?,

@@ -161,3 +161,27 @@ fn orders_without_a_thread_to_be_had_are_done_or_refused_and_no_job_ends() {
     fs::write(&pipe, "on\n").expect("a word");
     assert_completes(&sandbox, &jid);
 }
+
+#[test]
+fn limit_of_cpu_time_ends_jobs_that_use_it_up_and_no_supervisor() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start_under(&["prlimit", "--cpu=1:unlimited"], &["-w", "1"]);
+    wait_until("all slots are up", || is_up(&sandbox.status()));
+    let supervisor = both(&sandbox)[1];
+    // XCPU as the kernel sends it each second after the limit.
+    for signal in ["XCPU", "VTALRM", "PROF", "ALRM", "IO", "PWR", "STKFLT"] {
+        kill(supervisor, signal);
+    }
+    kill(both(&sandbox)[0], "XCPU");
+    assert_works(&sandbox);
+    let jid = sandbox.put(&["sh", "-c", "while :; do :; done"]);
+    wait_until("its own limit ends the job", || sandbox.state(&jid) == "failed");
+    assert_eq!(
+        sandbox.job(&jid)["forensics"]["exit"]["status"]["signal"],
+        24,
+        "SIGXCPU: {}",
+        sandbox.job(&jid)
+    );
+    assert_eq!(sandbox.status()["supervisor_restarts"], 0);
+    assert!(sandbox.stderr().contains("each process may use 1 s of CPU time"), "{}", sandbox.stderr());
+}

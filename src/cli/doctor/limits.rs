@@ -26,6 +26,7 @@ pub(super) fn checks(slots: u64) -> Vec<Finding> {
         processes(soft(Resource::RLIMIT_NPROC), slots, is_root),
         pids(&fs::read_to_string("/proc/sys/kernel/pid_max").unwrap_or_default()),
         inotify(watch()),
+        cpu_time(soft(Resource::RLIMIT_CPU)),
         oom_score(own_oom_score(), config::memory()),
         wall_clock(clock::wall_millis()),
     ]
@@ -74,6 +75,19 @@ fn pids(text: &str) -> Finding {
         ),
         Ok(max) => Finding::ok("pid_max", max.to_string()),
         Err(_) => Finding::ok("pid_max", "not told"),
+    }
+}
+
+/// Checks the limit of a process's CPU time, in seconds.
+fn cpu_time(soft: u64) -> Finding {
+    match soft {
+        RLIM_INFINITY => Finding::ok("cpu_time", "unlimited"),
+        _ => Finding::less(
+            "cpu_time",
+            format!("{soft} s for each process"),
+            "a job ends by SIGXCPU, and at the hard limit the kernel kills the supervisor or the keeper",
+            "no LimitCPU= in the unit and no ulimit -t in a shell; limits.cpu for jobs",
+        ),
     }
 }
 
@@ -153,6 +167,8 @@ mod tests {
     fn the_limits_of_the_system_are_shown() {
         assert_eq!(pids("4096\n").state, Fitness::Less);
         assert_eq!(pids("4194304\n").state, Fitness::Ok);
+        assert_eq!(cpu_time(1).state, Fitness::Less);
+        assert_eq!(cpu_time(RLIM_INFINITY).state, Fitness::Ok);
         for errno in [Errno::EMFILE, Errno::ENOSPC, Errno::ENOSYS] {
             assert_eq!(inotify(Err(errno)).state, Fitness::Less);
         }

@@ -299,6 +299,7 @@ fn a_machine_that_is_too_small() {
     finds_with("descriptors", text, Some("t.yaml:1:1"), "may have 200", |facts| {
         facts.descriptors = Some(200)
     });
+    finds_with("cpu-time", text, Some("t.yaml:1:1"), "may use 9 s", |facts| facts.cpu_time = Some(9));
     let words = "is kept in memory";
     finds_with("state-in-memory", "state_dir: /dev/shm/x\n", Some("t.yaml:1:1"), words, |facts| {
         facts.state = Disk::Memory

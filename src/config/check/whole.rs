@@ -8,7 +8,7 @@ use crate::{Api, format_duration, need};
 type Rule = fn(&Whole) -> Option<Advice>;
 
 /// One row for each rule.
-pub(super) const RULES: [(&str, Rule); 13] = [
+pub(super) const RULES: [(&str, Rule); 14] = [
     ("state-in-memory", state_in_memory),
     ("config-open", config_open),
     ("token-in-clear", token_in_clear),
@@ -22,6 +22,7 @@ pub(super) const RULES: [(&str, Rule); 13] = [
     ("memory", memory),
     ("processes", processes),
     ("descriptors", descriptors),
+    ("cpu-time", cpu_time),
 ];
 
 /// Number of workers on one processor that may all be waiting for something; more are hardly useful.
@@ -129,6 +130,16 @@ fn processes(whole: &Whole) -> Option<Advice> {
     let hint = "set fewer workers, or raise ulimit -u, kernel.pid_max or TasksMax=";
     // Each worker, and what its job starts.
     (places * 2 > most).then(|| advice(SETTING, message, hint))
+}
+
+fn cpu_time(whole: &Whole) -> Option<Advice> {
+    let most = whole.facts.cpu_time?;
+    let message = format!(
+        "each process may use {most} s of CPU time: a job ends by SIGXCPU, and at the hard limit the kernel kills the \
+         supervisor or the keeper, and with it all jobs"
+    );
+    let hint = "set limits.cpu for jobs, and no LimitCPU= or ulimit -t where taskvisor is started";
+    Some(advice(SETTING, message, hint))
 }
 
 fn descriptors(whole: &Whole) -> Option<Advice> {
