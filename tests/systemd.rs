@@ -79,6 +79,21 @@ fn status_under_the_unit_shows_the_keeper_and_the_tree_of_a_job_and_a_keeper_tha
 }
 
 #[test]
+fn systemctl_kill_to_all_processes_stops_the_unit_and_spends_no_attempt() {
+    let Some(machine) = started() else { return };
+    let jid = taskvisor(&machine, &["put", "--", "sleep", "1000"]);
+    machine.one(UNIT, "sleep");
+    // It fails where a process ends before its turn has come.
+    machine.try_run(&["systemctl", "kill", UNIT]);
+    wait_until("it has stopped", || machine.show(UNIT, "ActiveState") == "inactive");
+    machine.run(&["systemctl", "start", UNIT]);
+    machine.one(UNIT, "sleep");
+    let job = json(&machine, &["job", "show", jid.trim(), "--json"]);
+    assert_eq!((&job["state"], &job["attempt"]), (&"running".into(), &1.into()), "{job}");
+    assert_eq!(job["crashes"], 0, "{job}");
+}
+
+#[test]
 fn instances_have_settings_and_directories_of_their_own() {
     let Some(machine) = Machine::boot() else { return };
     machine.run(&["mkdir", "-p", "/etc/taskvisor"]);

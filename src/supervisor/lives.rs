@@ -43,6 +43,7 @@ impl Supervisor {
         // KILL.
         self.fence_off(now);
         self.hear_of_fence(now, worker, exit);
+        let is_stopping = self.stopping().is_some();
         let Some(Alive { pool, mut slot, boots, random, mut book, .. }) = self.life(worker) else { return };
         let (jobs, end) = (slot.take_jobs(), slot.end(now, pool, exit));
         let (count, death) = (jobs.len(), verdict::of_death(slot.fault(), exit));
@@ -53,7 +54,8 @@ impl Supervisor {
                 let name = WorkerName::new(pool.name.as_str(), slot.id());
                 slot.keep(job.after_death(now, name, &death.message));
             } else {
-                let judged = job.judge((exit, is_worker), &death, classes::retry(pool, job.job()), random);
+                let (how, retry) = ((exit, is_worker, is_stopping), classes::retry(pool, job.job()));
+                let judged = job.judge(how, &death, retry, random);
                 book.close(now, &job, (pool, &slot), judged, Some(exit));
             }
         }

@@ -273,10 +273,10 @@ impl Running {
     }
 
     /// The worker is proven dead: the verdict for the broker, and whether it was a crash. None: the job is not ours to
-    /// settle.
+    /// settle. In a stop a SIGTERM of somebody else is that stop's: `systemctl kill` sends it to all processes.
     pub(crate) fn judge(
         &self,
-        (exit, is_worker): (&Exit, bool),
+        (exit, is_worker, is_stopping): (&Exit, bool, bool),
         death: &Failure,
         retry: Retry,
         random: &mut Random,
@@ -286,6 +286,9 @@ impl Running {
             Phase::Runs if exit.oom_at_bound && self.limits.memory.is_some() => {
                 let why = Why::Limit(Excess::OutOfMemory(self.limits.memory?));
                 Some((verdict::of_end(why, &self.job, retry, random)?, false))
+            }
+            Phase::Runs if is_stopping && is_term => {
+                Some((verdict::of_end(Why::Stop, &self.job, retry, random)?, false))
             }
             Phase::Runs if is_worker && is_term => Some((verdict::of_foreign_term(&self.job), true)),
             Phase::Runs | Phase::Ends(Why::Fault) => {
