@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Measures the page for browsers on its server: benches/page.py BINARY [queues|jobs|slots|tabs|bulk]…
+"""Measures the page for browsers on its server: benches/page.py BINARY [queues|jobs|slots|changes|tabs|bulk]…
 
 Each figure has a supervisor of its own, with jobs in a store on the disk. Times are those of whole answers to one client,
-one after the other. `tabs` listens as 100 browsers do and fetches as one that is looked at does."""
+one after the other. `tabs` listens as 100 browsers do and fetches as one that is looked at does. A figure with a goal says
+whether that was met."""
 
 import http.client
 import json
 import os
 import pathlib
+import random
 import subprocess
 import sys
 import tempfile
@@ -73,7 +75,7 @@ class Place:
         answer.text = answer.read()
         return answer
 
-    def p99(self, path, times=300):
+    def p99(self, path, times=300, goal=None):
         client, took = self.client(), []
         for _ in range(times):
             begun = time.perf_counter()
@@ -81,7 +83,8 @@ class Place:
             took.append((time.perf_counter() - begun) * 1000)
             assert answer.status == 200, (path, answer.status, answer.text)
         took.sort()
-        return f"p50 {took[len(took) // 2]:.1f} ms, p99 {took[len(took) * 99 // 100 - 1]:.1f} ms, {len(answer.text):,} bytes"
+        p99 = took[len(took) * 99 // 100 - 1]
+        return f"p50 {took[len(took) // 2]:.1f} ms, p99 {p99:.1f} ms, {len(answer.text):,} bytes{against(p99, goal, 'ms')}"
 
     def counts(self, queue):
         return json.loads(self.run("queue", "list", "--json")).get(queue, {}).get("jobs", {})
@@ -98,6 +101,11 @@ class Place:
         self.dir.cleanup()
 
 
+def against(value, goal, unit):
+    """Whether a figure meets its goal, in words."""
+    return f"; goal {goal} {unit}: {'met' if value <= goal else 'missed'}" if goal is not None else ""
+
+
 def lines(count):
     return "".join(f'{{"number": {number}}}\n' for number in range(count))
 
@@ -106,7 +114,7 @@ def queues(binary):
     place = Place(binary, 2)
     for number in range(100):
         place.run("put", f"queue-{number}", "tick", "{}")
-    print("overview with 100 queues:", place.p99("/"))
+    print("overview with 100 queues:", place.p99("/", goal=10))
     return place
 
 
@@ -114,15 +122,15 @@ def jobs(binary, count=1_000_000):
     place = Place(binary, 2)
     for _ in range(0, count, 100_000):
         place.run("put", "many", "tick", "--lines", text=lines(min(count, 100_000)))
-    print(f"jobs, of {count:,}:", place.p99("/jobs"))
-    print(f"jobs, of {count:,}, by queue and state:", place.p99("/jobs?q=state:waiting+queue:many"))
+    print(f"jobs, of {count:,}:", place.p99("/jobs", goal=20))
+    print(f"jobs, of {count:,}, by queue and state:", place.p99("/jobs?q=state:waiting+queue:many", goal=20))
     return place
 
 
 def slots(binary):
     place = Place(binary, 1000)
-    print("workers with 1,000 slots:", place.p99("/pool/programs", 200))
-    print("overview with 1,000 slots:", place.p99("/", 200))
+    print("workers with 1,000 slots:", place.p99("/pool/programs", 200, goal=60))
+    print("overview with 1,000 slots:", place.p99("/", 200, goal=60))
     return place
 
 
@@ -201,8 +209,11 @@ def tabs(binary, seconds=8, rounds=3):
             waiting = place.counts("fast").get("waiting", 0)
             assert waiting < 1_000, f"{waiting} jobs wait"
             shares = [(cpu(pid) - before) / took for pid, before in zip((page, supervisor), spent)]
-            print(f"{name}, at 1,000 jobs/s: page {shares[0]:.1%} of a core, {pss(page):.1f} MB;"
-                  f" supervisor {shares[1]:.1%}")
+            alone = shares[1] if count == 0 else alone
+            more = (shares[1] - alone) * 100
+            print(f"{name}, at 1,000 jobs/s: page {shares[0]:.1%} of a core{against(shares[0] * 100, 3, '%')},"
+                  f" {pss(page):.1f} MB{against(pss(page), 12, 'MB')}; supervisor {shares[1]:.1%},"
+                  f" {more:.1f} % more{against(more, 1, '%')}")
             listening.close()
     is_over.set()
     putting.join()
@@ -226,7 +237,32 @@ def bulk(binary, count=100_000):
     return place
 
 
-ALL = {"queues": queues, "jobs": jobs, "slots": slots, "tabs": tabs, "bulk": bulk}
+def changes(binary, times=100):
+    """From the put of a job until the page that was told of it has it: `put` itself, message, fetch."""
+    place = Place(binary, 2)
+    place.run("queue", "pause", "later")
+    listener, client, took = place.client(), place.client(), []
+    listener.request("GET", "/live", headers={"cookie": place.cookie})
+    stream = listener.getresponse()
+    place.ask(client, "/jobs")
+    for _ in range(times):
+        # After the pause between two messages, at any moment of it.
+        time.sleep(0.3 + random.random() / 4)
+        begun = time.perf_counter()
+        job = place.run("put", "later", "tick", "{}").strip()
+        while True:
+            while not stream.readline().startswith(b"data:"):
+                pass
+            if job.encode() in place.ask(client, "/jobs").text:
+                break
+        took.append((time.perf_counter() - begun) * 1000)
+    took.sort()
+    p95 = took[len(took) * 95 // 100 - 1]
+    print(f"from put to page: p50 {took[len(took) // 2]:.0f} ms, p95 {p95:.0f} ms{against(p95, 400, 'ms')}")
+    return place
+
+
+ALL = {"queues": queues, "jobs": jobs, "slots": slots, "changes": changes, "tabs": tabs, "bulk": bulk}
 
 
 def main():

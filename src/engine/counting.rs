@@ -1,6 +1,6 @@
 //! Counts facts for metrics.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::attempts::Ran;
 use super::fact::{Fact, OfPool, Row};
@@ -14,10 +14,20 @@ pub(super) struct Counting {
     fetching: HashMap<u16, Instant>,
 }
 
-/// Limit of the classes that are counted apart: anybody who puts a job may name a new one.
-const CLASSES: usize = 100;
-/// Name under which all other classes are counted.
+/// Name under which all others are counted.
 const OTHER: &str = "other";
+
+/// Changes the value of a name. Clients choose the names, so only the first hundred have values of their own.
+pub(super) fn bounded<T: Default>(all: &mut BTreeMap<String, T>, name: &str, change: impl FnOnce(&mut T)) {
+    const MOST: usize = 100;
+    let is_own = all.contains_key(name) || all.len() < MOST;
+    let name = if is_own { name } else { OTHER };
+    // So no text is copied for a name that is known already.
+    match all.get_mut(name) {
+        Some(known) => change(known),
+        None => change(all.entry(name.to_owned()).or_default()),
+    }
+}
 
 impl Counting {
     pub(super) fn new(pools: &[PoolSettings]) -> Counting {
@@ -63,17 +73,10 @@ impl Counting {
 
     /// An attempt is over.
     pub(super) fn ran(&mut self, ran: &Ran) {
-        let (classes, class) = (&mut self.counters.classes, ran.class.as_str());
-        let is_own = classes.contains_key(class) || classes.len() < CLASSES;
-        let class = if is_own { class } else { OTHER };
-        // So no text is copied for a class that is known already.
-        if !classes.contains_key(class) {
-            classes.insert(class.to_owned(), model::Ran::default());
-        }
-        if let Some(of_class) = classes.get_mut(class) {
+        bounded(&mut self.counters.classes, ran.class.as_str(), |of_class| {
             of_class.count += 1;
             of_class.time += ran.time;
-        }
+        });
     }
 }
 

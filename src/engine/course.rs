@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::counting::bounded;
 use super::series::{Copied, How, Series};
 use model::{
     Class, Count, Fetched, Histogram, Instant, Job, JobId, Millis, NewJob, QueueName, Revocation,
@@ -162,18 +163,6 @@ fn is_fenced(verdict: &Verdict, sent: &[SignalSent]) -> bool {
     let has = |word: &str| sent.iter().any(|sent| sent.why == word);
     let is_stopped = matches!(verdict, Verdict::Release { counts: Some(Count::Stopped), .. });
     is_stopped && (has(Revocation::SelfFenced.as_str()) || !has("stop"))
-}
-
-/// Changes the value of a name. Clients choose the names, so only the first hundred have values of their own.
-fn bounded<T: Default>(all: &mut BTreeMap<String, T>, name: &str, change: impl FnOnce(&mut T)) {
-    const MOST: usize = 100;
-    const OTHER: &str = "other";
-    let is_own = all.contains_key(name) || all.len() < MOST;
-    let name = if is_own { name } else { OTHER };
-    match all.get_mut(name) {
-        Some(known) => change(known),
-        None => change(all.entry(name.to_owned()).or_default()),
-    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ pub struct Action {
     pub key: char,
     /// What it does.
     pub does: &'static str,
+    /// Whether it changes something: then it asks first, and a screen that may only look refuses it.
+    pub changes: bool,
 }
 
 impl Action {
@@ -28,7 +30,11 @@ impl Action {
 }
 
 const fn action(key: char, does: &'static str) -> Action {
-    Action { key, does }
+    Action { key, does, changes: false }
+}
+
+const fn order(key: char, does: &'static str) -> Action {
+    Action { key, does, changes: true }
 }
 
 const ACTIONS: [Action; 33] = [
@@ -54,14 +60,14 @@ const ACTIONS: [Action; 33] = [
     action(' ', "mark, for an order about many"),
     action('a', "mark all, or none"),
     action('y', "copy the name, or the command of an order"),
-    action('C', "cancel the job"),
-    action('K', "kill the worker"),
-    action('R', "retry the jobs; run a recurring job now"),
-    action('D', "discard the jobs; remove a recurring job"),
-    action('P', "pause or resume the pool, queue or recurring job"),
-    action('+', "one worker more in the pool"),
-    action('-', "one worker fewer in the pool"),
-    action('N', "new workers for the pool"),
+    order('C', "cancel the job"),
+    order('K', "kill the worker"),
+    order('R', "retry the jobs; run a recurring job now"),
+    order('D', "discard the jobs; remove a recurring job"),
+    order('P', "pause or resume the pool, queue or recurring job"),
+    order('+', "one worker more in the pool"),
+    order('-', "one worker fewer in the pool"),
+    order('N', "new workers for the pool"),
     action('?', "these keys"),
     action('r', "look now"),
     action('q', "back, or quit"),

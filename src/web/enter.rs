@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Extension, RawQuery, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use tokio::sync::Mutex;
@@ -45,7 +45,16 @@ pub fn page(app: &App, wrong: Option<&str>) -> Markup {
 }
 
 /// Opens a session by the key.
-pub async fn by_key(State(app): State<Arc<App>>, headers: HeaderMap, RawQuery(query): RawQuery) -> Response {
+pub async fn by_key(
+    State(app): State<Arc<App>>,
+    method: Method,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Response {
+    // A program that previews links asks so, and would spend the key of the reader.
+    if method == Method::HEAD {
+        return StatusCode::OK.into_response();
+    }
     let fields = Fields::read(query.as_deref().unwrap_or_default());
     // The form for a token is at this path, too.
     let Some(key) = fields.get("key") else { return refused(&app, None) };

@@ -32,6 +32,16 @@ pub async fn watch(State(app): State<Arc<App>>, mut request: Request, next: Next
         Err(response) => *response,
     };
     // Refusals have these headers, too.
+    seal(&mut response);
+    // Pages show data of jobs, which the Back button must not bring back after signing out.
+    if !is_asset {
+        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    response
+}
+
+/// Gives an answer the headers that keep other sites out.
+pub fn seal(response: &mut Response) {
     let headers = response.headers_mut();
     let fixed = [
         ("content-security-policy", POLICY),
@@ -46,11 +56,6 @@ pub async fn watch(State(app): State<Arc<App>>, mut request: Request, next: Next
     for (name, value) in fixed {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    // Pages show data of jobs, which the Back button must not bring back after signing out.
-    if !is_asset {
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    }
-    response
 }
 
 fn judge(app: &App, request: &mut Request) -> Result<(), Box<Response>> {

@@ -37,6 +37,8 @@ pub struct Live {
 
 struct State {
     is_subscribed: bool,
+    /// Until when it goes on without an open page.
+    alone_until: Instant,
     changed: Instant,
     /// The newest at the front.
     latest: VecDeque<PublishedEvent>,
@@ -44,7 +46,8 @@ struct State {
 
 impl Default for Live {
     fn default() -> Self {
-        let state = State { is_subscribed: false, changed: Instant::now(), latest: VecDeque::new() };
+        let now = Instant::now();
+        let state = State { is_subscribed: false, alone_until: now, changed: now, latest: VecDeque::new() };
         // A page that falls further behind looks at everything, so little need be kept.
         Live { out: broadcast::Sender::new(16), state: Arc::new(Mutex::new(state)) }
     }
@@ -69,11 +72,17 @@ impl Live {
 
     /// Listens for a while, for a reader whose browser runs no script.
     pub fn linger(&self, client: &Client) {
-        let heard = self.listen(Some(client));
-        tokio::spawn(async move {
-            sleep(ALONE).await;
-            drop(heard);
-        });
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).alone_until = Instant::now() + ALONE;
+        drop(self.listen(Some(client)));
+    }
+
+    /// Whether nobody listens, and nobody has asked to go on.
+    fn is_over(&self, state: &State) -> bool {
+        self.out.receiver_count() == 0 && state.alone_until <= Instant::now()
+    }
+
+    fn is_unheard(&self) -> bool {
+        self.is_over(&self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn hear(&self, topics: &mut BTreeSet<String>, news: &PublishedEvent) {
@@ -105,7 +114,7 @@ impl Live {
                 }
             }
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            if self.out.receiver_count() == 0 {
+            if self.is_over(&state) {
                 state.is_subscribed = false;
                 return;
             }
@@ -124,16 +133,27 @@ impl Live {
         self.say("*");
         let mut topics = BTreeSet::new();
         loop {
-            // `next` loses nothing when it is dropped: what came of a line is kept in `lines`.
-            let news = match timeout(LINGER, lines.next()).await {
-                Ok(Ok(news)) if !news.is_empty() => news,
-                Ok(_) => return self.say("down"),
-                Err(_) if self.out.receiver_count() == 0 => return,
-                Err(_) => continue,
+            // One wait for all of the silence: it ends when the supervisor is silent for too long, as one that hangs.
+            let next = async {
+                let next = lines.next();
+                tokio::pin!(next);
+                loop {
+                    match timeout(LINGER, &mut next).await {
+                        Ok(news) => return Some(news),
+                        Err(_) if self.is_unheard() => return None,
+                        Err(_) => {}
+                    }
+                }
+            };
+            let news = match next.await {
+                Some(Ok(news)) if !news.is_empty() => news,
+                Some(_) => return self.say("down"),
+                None => return,
             };
             news.iter().for_each(|news| self.hear(&mut topics, news));
             self.tell(&mut topics);
-            // What comes in the meantime is told in one message.
+            // What comes in the meantime is told in one message. `next` loses nothing when it is dropped: what came of a
+            // line is kept in `lines`.
             let end = Instant::now() + PAUSE;
             loop {
                 match tokio::time::timeout_at(end, lines.next()).await {
@@ -147,7 +167,7 @@ impl Live {
             if !topics.is_empty() {
                 self.tell(&mut topics);
             }
-            if self.out.receiver_count() == 0 {
+            if self.is_unheard() {
                 return;
             }
         }
@@ -206,6 +226,40 @@ impl Stream for Pieces {
 mod tests {
     use super::*;
     use model::Millis;
+
+    #[tokio::test]
+    async fn looks_at_the_events_leave_nothing_behind_and_are_heard_for_a_while() {
+        let dir = tempfile::tempdir().unwrap();
+        let (live, client) = (Live::default(), Client::new(dir.path().join("nobody")));
+        tokio::time::pause();
+        (0..100).for_each(|_| live.linger(&client));
+        assert_eq!(live.out.receiver_count(), 0);
+        let goes_on = || live.state.lock().unwrap().is_subscribed;
+        sleep(ALONE - Duration::from_secs(5)).await;
+        assert!(goes_on());
+        sleep(Duration::from_secs(10)).await;
+        assert!(!goes_on());
+    }
+
+    #[tokio::test]
+    async fn supervisor_that_hangs_is_told_as_one_that_is_away() {
+        use tokio::io::AsyncWriteExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let listener = tokio::net::UnixListener::bind(dir.path().join("socket")).unwrap();
+        let _hangs = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let head =
+                "HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n";
+            stream.write_all(head.as_bytes()).await.unwrap();
+            std::future::pending::<()>().await;
+        });
+        let live = Live::default();
+        let mut heard = live.listen(Some(&Client::new(dir.path().join("socket"))));
+        assert_eq!(&*heard.recv().await.unwrap(), "*");
+        tokio::time::pause();
+        let told = timeout(Duration::from_secs(3600), heard.recv()).await.expect("it says nothing for ever");
+        assert_eq!(&*told.unwrap(), "down");
+    }
 
     #[test]
     fn event_names_what_it_changes() {

@@ -18,9 +18,8 @@ pub fn packed(code: StatusCode, headers: &HeaderMap, html: &str) -> Response {
     if is_known && code.is_success() {
         return (StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response();
     }
-    let takes_gzip = headers.get(header::ACCEPT_ENCODING).is_some_and(|takes| {
-        takes.to_str().is_ok_and(|takes| takes.split(',').any(|one| one.trim().starts_with("gzip")))
-    });
+    let takes = headers.get(header::ACCEPT_ENCODING).and_then(|takes| takes.to_str().ok());
+    let takes_gzip = takes.is_some_and(|takes| takes.split(',').any(is_gzip));
     let mut response = Response::builder()
         .status(code)
         .header(header::CONTENT_TYPE, "text/html; charset=utf-8")
@@ -37,9 +36,33 @@ pub fn packed(code: StatusCode, headers: &HeaderMap, html: &str) -> Response {
     response.body(body).unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
 }
 
+/// Whether a part of `Accept-Encoding` is gzip, and not with the weight 0, which refuses it (RFC 9110, section 12.4.2).
+fn is_gzip(part: &str) -> bool {
+    let mut words = part.split(';').map(str::trim);
+    let is_named = words.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+    let weight = words.find_map(|word| word.strip_prefix("q=").or(word.strip_prefix("Q=")));
+    is_named && weight.is_none_or(|weight| weight.parse::<f32>().is_ok_and(|weight| weight > 0.0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn gzip_is_sent_to_those_alone_that_take_it() {
+        for (takes, packs) in [
+            ("gzip", true),
+            ("br;q=1.0, GZIP;q=0.5", true),
+            ("gzip;q=0", false),
+            ("deflate, gzip; q=0.000", false),
+            ("gzipped", false),
+            ("", false),
+        ] {
+            let headers = [(header::ACCEPT_ENCODING, takes.parse().unwrap())].into_iter().collect();
+            let answer = packed(StatusCode::OK, &headers, &"page".repeat(1000));
+            assert_eq!(answer.headers().contains_key(header::CONTENT_ENCODING), packs, "{takes}");
+        }
+    }
 
     #[test]
     fn only_an_answer_that_succeeded_is_left_out_where_the_browser_has_it() {

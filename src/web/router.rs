@@ -66,15 +66,21 @@ async fn below(State(app): Shared, mut request: Request, next: Next) -> Response
                 "this page is at {}/ and was asked for {whole}: a proxy passes paths on as they are (nginx: proxy_pass without a path)\n",
                 app.base
             );
-            return (StatusCode::NOT_FOUND, why).into_response();
+            return sealed((StatusCode::NOT_FOUND, why).into_response());
         };
         let rest = if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") };
         match rest.parse::<Uri>() {
             Ok(uri) => *request.uri_mut() = uri,
-            Err(_) => return StatusCode::BAD_REQUEST.into_response(),
+            Err(_) => return sealed(StatusCode::BAD_REQUEST.into_response()),
         }
     }
     next.run(request).await
+}
+
+/// An answer that the gate does not see.
+fn sealed(mut response: Response) -> Response {
+    gate::seal(&mut response);
+    response
 }
 
 async fn nowhere(State(app): Shared, Extension(visit): Visitor, headers: HeaderMap) -> Response {

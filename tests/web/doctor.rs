@@ -157,7 +157,8 @@ fn doctor_that_hangs_is_ended_in_time_and_holds_up_nothing() {
 fn doctor_dies_with_its_supervisor() {
     let sandbox = Sandbox::new(Setting::Root);
     let _running = sandbox.start(&["-w", "1"]);
-    let supervisor = sandbox.status()["supervisor"]["pid"].as_i64().unwrap();
+    let [keeper, supervisor] =
+        ["keeper", "supervisor"].map(|which| sandbox.status()[which]["pid"].as_i64().unwrap());
     thread::scope(|scope| {
         let mut caught = None;
         wait_until("a look is caught", || {
@@ -167,9 +168,16 @@ fn doctor_dies_with_its_supervisor() {
             }
             caught.is_some()
         });
+        // The keeper would end it, too, and not as soon: it may not.
+        kill(keeper as i32, "STOP");
         kill(supervisor as i32, "KILL");
         let child = caught.unwrap();
-        wait_until("it is gone", || !fs::exists(format!("/proc/{child}")).unwrap());
+        let is_over = || {
+            let stat = fs::read_to_string(format!("/proc/{child}/stat"));
+            stat.map_or(true, |stat| stat.contains(") Z "))
+        };
+        wait_until("it has ended", is_over);
+        kill(keeper as i32, "CONT");
     });
     wait_until("the next one looks", || get(&sandbox, "/v1/doctor").contains("taskvisor.doctor/1"));
 }

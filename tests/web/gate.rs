@@ -13,8 +13,10 @@ fn only_the_printed_address_opens_the_page_and_only_once() {
     let page = Served::start(&sandbox, &[]);
     let refused = page.ask("GET", "/jobs", &[], "");
     assert_eq!(status(&refused), 401, "{refused}");
-    let cookie = page.enter();
     let path = page.url.split_once(&format!(":{}", page.port)).unwrap().1;
+    let previewed = page.ask("HEAD", path, &[], "");
+    assert!(status(&previewed) == 200 && !previewed.contains("set-cookie"), "{previewed}");
+    let cookie = page.enter();
     assert_eq!(status(&page.ask("GET", path, &[], "")), 401, "the key is spent");
     let shown = page.ask("GET", "/", &[&cookie], "");
     assert_eq!(status(&shown), 200, "{shown}");
@@ -36,6 +38,20 @@ fn only_the_printed_address_opens_the_page_and_only_once() {
     let names = ["host: evil.example.org", "host: 127.0.0.1.evil.org"];
     for name in names {
         assert_eq!(status(&page.ask("GET", "/", &[name, &cookie], "")), 403, "{name}");
+    }
+}
+
+#[test]
+fn answer_outside_of_the_path_of_the_page_is_as_closed_as_the_page() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&[]);
+    let page = Served::start(&sandbox, &["--path", "/jobs"]);
+    for path in ["/", "/jobsx", "/other?x=b"] {
+        let said = page.ask("GET", path, &[], "");
+        assert_eq!(status(&said), 404, "{said}");
+        for header in ["content-security-policy: default-src 'none'", "x-content-type-options: nosniff"] {
+            assert!(said.contains(header), "{path} {header}: {said}");
+        }
     }
 }
 

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 pub use self::stats::render as day;
 
+use unicode_width::UnicodeWidthStr;
+
 use super::access::Access;
 use super::args::{QueueCommand, QueueList, QueuePause, QueueResume};
 use super::job::many;
@@ -72,8 +74,25 @@ pub fn render(queues: &BTreeMap<QueueName, QueueCounts>, now: Millis, look: &Loo
     let columns: Vec<&Column> = COLUMNS.iter().filter(|column| column.is_shown(queues)).collect();
     let heads = columns.iter().map(|column| column.head);
     let heads: Vec<&str> = std::iter::once("QUEUE").chain(heads).chain(["OLDEST", "STATE"]).collect();
-    let rows: Vec<_> = queues.iter().map(|(name, counts)| row(name, counts, &columns, now)).collect();
+    let mut rows: Vec<_> = queues.iter().map(|(name, counts)| row(name, counts, &columns, now)).collect();
+    shorten(&mut rows, &heads, look);
     table(look, &heads, &rows)
+}
+
+/// Cuts names where the columns behind them would not fit: how long the oldest waits says more than the end of a name.
+fn shorten(rows: &mut [Vec<String>], heads: &[&str], look: &Look) {
+    /// A name is cut to no fewer letters.
+    const SHORTEST: usize = 8;
+    let Some(width) = look.width else { return };
+    let widest = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width());
+        cells.chain([heads[column].width()]).max().unwrap_or(0)
+    };
+    let behind: usize = (1..heads.len()).map(|column| 2 + widest(column)).sum();
+    let narrow = Look { width: Some(width.saturating_sub(behind).max(SHORTEST)), ..look.clone() };
+    for name in rows.iter_mut().filter_map(|row| row.first_mut()) {
+        *name = narrow.cut(name).into_owned();
+    }
 }
 
 /// A column, which counts jobs together.
@@ -135,6 +154,25 @@ fn row(name: &QueueName, counts: &QueueCounts, columns: &[&Column], now: Millis)
 mod tests {
     use super::*;
     use crate::cli::record::page::tests::look;
+
+    #[test]
+    fn long_names_give_way_to_the_columns_behind_them() {
+        let queue = QueueCounts {
+            jobs: [(JobState::Waiting, 3)].into(),
+            oldest_waiting: Some(Millis(0)),
+            unserved: true,
+            ..QueueCounts::default()
+        };
+        let long = "a-queue-with-a-very-long-name-as-frameworks-make-them";
+        let shown = |look: &Look| render(&[(long.into(), queue.clone())].into(), Millis(60_000), look);
+        let narrow = shown(&look(80));
+        let line = narrow.lines().nth(1).unwrap();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert!(words[0].starts_with("a-queue-wit") && words[0].ends_with('…'), "{narrow}");
+        assert!(words.ends_with(&["1m", "no", "pool"]), "{narrow}");
+        assert!(shown(&look(200)).contains(long));
+        assert!(shown(&Look { width: None, ..look(80) }).contains(long));
+    }
 
     #[test]
     fn a_queue_whose_jobs_all_wait_for_others_does_not_look_empty() {

@@ -19,8 +19,7 @@ pub fn draw(grid: &mut Grid, model: &Model, layout: &Layout) {
     for (n, action) in actions().iter().enumerate() {
         let (line, column) = (layout.pane.start + n % each, n / each * wide + 1);
         grid.put(line, column, 5, &action.key_name(), Style::CYAN.and(Style::BOLD));
-        let changes = "CKRDPN+-".contains(action.key);
-        let style = if model.read_only && changes { Style::DIM } else { Style::PLAIN };
+        let style = if model.read_only && action.changes { Style::DIM } else { Style::PLAIN };
         grid.put(line, column + 7, wide.saturating_sub(8), action.does, style);
     }
 }

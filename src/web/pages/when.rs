@@ -127,7 +127,7 @@ fn often(minute: &Field, hour: &Field) -> Option<String> {
     let minutes = match minute {
         Field::Any => "every minute".to_owned(),
         // The last of an hour is followed by the first of the next, however soon that is.
-        Field::Step(step) if 60 % step != 0 => format!("every {step} minutes from each full hour on"),
+        Field::Step(step) if 60 % step != 0 => format!("every {step} minutes of each hour"),
         Field::Step(step) => format!("every {step} minutes"),
         Field::Some(_) | Field::Range(..) => {
             let all = minute.few()?;
@@ -200,7 +200,7 @@ mod tests {
             ("0 3 * * *", Some("daily at 03:00")),
             ("* * * * *", Some("every minute")),
             ("*/5 * * * *", Some("every 5 minutes")),
-            ("*/7 * * * *", Some("every 7 minutes from each full hour on")),
+            ("*/7 * * * *", Some("every 7 minutes of each hour")),
             ("0 */6 * * *", Some("every 6 hours")),
             ("15 */5 * * *", Some("every 5 hours from midnight on at minute 15")),
             ("*/10 9-17 * * mon-fri", Some("every 10 minutes from 09:00 to 17:59 on weekdays")),
