@@ -34,9 +34,9 @@ pub(super) struct Stands {
 }
 
 impl Memo {
-    /// Looks at the process. None: it runs, as it did before.
+    /// Looks at the process. None: it runs, as it did before, or is gone.
     pub(super) fn look(&mut self, now: Instant, pid: i32, interval: Duration) -> Option<Stands> {
-        let stands = usage::process(pid).is_some_and(|process| matches!(&*process.state, "T" | "t"));
+        let stands = matches!(&*usage::process(pid)?.state, "T" | "t");
         self.note(now, stands, interval)
     }
 
