@@ -12,7 +12,7 @@ use crate::cli::why;
 use config::Config;
 use failure::{Failure, exit};
 use model::verb::Ability;
-use model::{JobRecord, Subject, Why};
+use model::{JobId, JobRecord, Subject, Why};
 
 /// Prints one job on one page.
 pub async fn show(config: &Config, args: &JobShow) -> Result<u8, Failure> {
@@ -24,8 +24,10 @@ pub async fn show(config: &Config, args: &JobShow) -> Result<u8, Failure> {
         Err(failure)
             if failure.code == exit::UNAVAILABLE && !args.json && matches!(access, Access::Api(..)) =>
         {
-            let known = why::text(&access, &Subject::Job(id), &Look::of_stdout(false)).await;
-            print(&known.map_err(|_| failure)?)?;
+            if !is_known_here(&access, &id).await {
+                return Err(failure);
+            }
+            print(&why::text(&access, &Subject::Job(id), &Look::of_stdout(false)).await?)?;
             return Ok(exit::OK);
         }
         Err(failure) => return Err(too_short(&args.jid, failure)),
@@ -38,6 +40,11 @@ pub async fn show(config: &Config, args: &JobShow) -> Result<u8, Failure> {
     }
     print(&page_of(&access, job, why, &Look::of_stdout(false)).await?)?;
     Ok(exit::OK)
+}
+
+/// Whether the supervisor runs a job, or has decided about it.
+async fn is_known_here(access: &Access, id: &JobId) -> bool {
+    access.why(id).await.is_ok_and(|why| !why.pools.is_empty() || !why.decisions.is_empty())
 }
 
 /// The page of a job.
