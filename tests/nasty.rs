@@ -102,11 +102,20 @@ fn a_program_that_cannot_run_fails_with_the_reason() {
     let _running = sandbox.start(&["-w", "2"]);
     let plain = sandbox.work("plain");
     std::fs::write(&plain, "no program").expect("a file");
+    let script = |name: &str, text: &str| {
+        let path = sandbox.work(name).display().to_string();
+        std::fs::write(&path, text.replace("ITSELF", &path)).expect("a file");
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");
+        path
+    };
+    let (bare, circle) = (script("bare", "echo hello\n"), script("circle", "#!ITSELF\n"));
     let plain = plain.display().to_string();
     for (argv, group, words) in [
         (vec!["no-such-program"], "not found", "no program 'no-such-program' in PATH"),
         (vec!["/no/such/program"], "not found", "no program '/no/such/program'"),
         (vec![plain.as_str()], "not executable", "is not executable"),
+        (vec![bare.as_str()], "cannot start", "it is no program, and has no #! line"),
+        (vec![circle.as_str()], "cannot start", "its interpreter is a script, too"),
     ] {
         let job = run(&sandbox, &argv);
         assert_eq!(

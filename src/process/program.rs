@@ -4,7 +4,10 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+
+use nix::errno::Errno;
 
 use super::life::Life;
 use super::plan::{Plan, Started};
@@ -51,73 +54,117 @@ pub(super) fn stillborn(life: &Life, plan: &Plan, worker: WorkerId) -> String {
     never_ran(&name, &text(&command.cwd), (failed, false)).message
 }
 
-/// Why a program that is there cannot be found: the system says so of its interpreter, too. None = it is not there.
-fn interpreter(path: &Path) -> Option<String> {
+/// Why a file cannot be run that the job or the pool names by its path: the system blames it for its interpreter, too.
+/// None = there is no such file, or it says no more than the system.
+fn reason(errno: Errno, cwd: &Path, name: &str) -> Option<String> {
+    let path = cwd.join(name);
+    // Also lest a FIFO is opened.
     if !path.is_file() {
         return None;
     }
     let mut start = Vec::new();
     // The kernel itself looks at no more of a file for its `#!` (BINPRM_BUF_SIZE).
-    File::open(path).ok()?.take(256).read_to_end(&mut start).ok()?;
-    let line = start.strip_prefix(b"#!").and_then(|rest| rest.split(|byte| *byte == b'\n').next());
-    Some(match line {
-        Some(line) if line.ends_with(b"\r") => {
-            "its lines end with CR LF, so that the CR belongs to the name of its interpreter (sed -i 's/\\r$//')".into()
+    File::open(&path).ok()?.take(256).read_to_end(&mut start).ok()?;
+    let Some(line) = start.strip_prefix(b"#!").and_then(|rest| rest.split(|byte| *byte == b'\n').next())
+    else {
+        return Some(without_line(errno, &start)?.into());
+    };
+    let words = line.trim_ascii();
+    let shown = String::from_utf8_lossy(words).into_owned();
+    let interpreter = words.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+    let interpreter = cwd.join(OsStr::from_bytes(interpreter));
+    match (errno, words.is_empty()) {
+        (Errno::ENOENT, _) if line.ends_with(b"\r") => Some(
+            "its lines end with CR LF, so that the CR belongs to the name of its interpreter (sed -i 's/\\r$//')".into(),
+        ),
+        // The file or its interpreter has come back since.
+        (Errno::ENOENT, _) if interpreter.exists() => Some("it was not there for a moment".into()),
+        (Errno::ENOENT, _) => Some(format!("its interpreter is not there: {shown}")),
+        (Errno::EACCES, false) if may_run(&path) && !may_run(&interpreter) => {
+            Some(format!("its interpreter is not executable: {shown}"))
         }
-        Some(line) => match line.trim_ascii().split(u8::is_ascii_whitespace).next() {
-            // The file or its interpreter has come back since.
-            Some(path) if Path::new(OsStr::from_bytes(path)).exists() => return Some("it was not there for a moment".into()),
-            _ => format!("its interpreter is not there: {}", String::from_utf8_lossy(line).trim()),
-        },
-        None => "the loader or a library that it names is not there".into(),
-    })
+        (Errno::ENOEXEC, true) => Some("its #! line names no interpreter".into()),
+        (Errno::ENOEXEC, false) => Some(format!("its interpreter is no program: {shown}")),
+        (Errno::ELOOP, false) => Some(format!(
+            "its interpreter is a script, too, and so is that one's, in a circle or more often than the system follows: \
+             {shown}"
+        )),
+        _ => None,
+    }
+}
+
+/// The same for a file that begins like this and has no `#!` line.
+fn without_line(errno: Errno, start: &[u8]) -> Option<&'static str> {
+    match (errno, start.is_empty()) {
+        (Errno::ENOENT, _) => Some("the loader or a library that it names is not there"),
+        (Errno::ENOEXEC, true) => Some("it is empty"),
+        (Errno::ENOEXEC, false) if start.starts_with(b"\x7fELF") => {
+            Some("it is a program for machines of another kind, or damaged")
+        }
+        (Errno::ENOEXEC, false) => {
+            Some("it is no program, and has no #! line that names its interpreter, as #!/bin/sh")
+        }
+        _ => None,
+    }
+}
+
+/// Whether it is a file that somebody may run.
+fn may_run(path: &Path) -> bool {
+    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
 /// Why a parked child could not become its program; also whether a job's arguments alone are too long.
 fn never_ran(name: &str, cwd: &str, (failed, is_long): (Failed, bool)) -> Failure {
-    let errno = nix::errno::Errno::from_raw(failed.errno);
-    let (group, message) = match (failed.step, errno) {
-        (Step::Exec, nix::errno::Errno::ENOENT) if !name.contains('/') => {
-            ("not found", format!("no program '{name}' in PATH"))
+    let errno = Errno::from_raw(failed.errno);
+    let is_path = failed.step == Step::Exec && name.contains('/');
+    let reason = is_path.then(|| reason(errno, Path::new(cwd), name)).flatten();
+    let cannot = |why: &str| format!("'{name}' cannot run: {why}");
+    let (group, message) = match (failed.step, errno, reason) {
+        (Step::Exec, Errno::ENOENT, Some(why)) => ("not found", cannot(&why)),
+        (Step::Exec, Errno::ENOENT, None) if is_path => ("not found", format!("no program '{name}'")),
+        (Step::Exec, Errno::ENOENT, None) => ("not found", format!("no program '{name}' in PATH")),
+        (Step::Exec, Errno::EACCES, Some(why)) => ("not executable", cannot(&why)),
+        (Step::Exec, Errno::EACCES, None) => ("not executable", format!("'{name}' is not executable")),
+        (Step::Exec, _, Some(why)) => ("cannot start", cannot(&why)),
+        (Step::Exec, Errno::ENOEXEC, None) => {
+            ("cannot start", cannot("it is no program of this machine, nor a script whose #! line names one"))
         }
-        (Step::Exec, nix::errno::Errno::ENOENT) => match interpreter(&Path::new(cwd).join(name)) {
-            Some(why) => ("not found", format!("'{name}' cannot run: {why}")),
-            None => ("not found", format!("no program '{name}'")),
-        },
-        (Step::Exec, nix::errno::Errno::EACCES) => ("not executable", format!("'{name}' is not executable")),
-        (Step::Exec, nix::errno::Errno::E2BIG) if !is_long => (
+        (Step::Exec, Errno::E2BIG, None) if !is_long => (
             "too long",
             format!(
                 "what the pool sets for '{name}' is longer than the system allows: its command (run) with its environment (env)"
             ),
         ),
-        (Step::Exec, nix::errno::Errno::E2BIG) => (
+        (Step::Exec, Errno::E2BIG, None) => (
             "too long",
             format!(
                 "the arguments and the environment of '{name}' are longer than the system allows; give data by stdin (put \
                  --data)"
             ),
         ),
-        (Step::Chdir, _) => ("no directory", format!("failed to change to '{cwd}': {}", errno.desc())),
-        (step, _) => ("cannot start", format!("failed to {} '{name}': {}", step.as_str(), errno.desc())),
+        (Step::Chdir, ..) => ("no directory", format!("failed to change to '{cwd}': {}", errno.desc())),
+        (step, ..) => ("cannot start", format!("failed to {} '{name}': {}", step.as_str(), errno.desc())),
     };
     Failure { group: group.into(), message, trace: None }
 }
 
 #[cfg(test)]
 mod tests {
-    use nix::errno::Errno;
-
     use super::*;
+
+    /// A directory, and what is said when a file there with a text and a mode cannot be run for an error.
+    fn said(dir: &Path, name: &str, (mode, text): (u32, &str), errno: Errno) -> String {
+        let path = dir.join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+        let failed = Failed { step: Step::Exec, errno: errno as i32 };
+        never_ran(&format!("./{name}"), dir.to_str().unwrap(), (failed, false)).message
+    }
 
     #[test]
     fn program_whose_interpreter_is_missing_is_not_said_to_be_missing() {
         let dir = tempfile::tempdir().unwrap();
-        let said = |name: &str, text: &str| {
-            std::fs::write(dir.path().join(name), text).unwrap();
-            let failed = Failed { step: Step::Exec, errno: Errno::ENOENT as i32 };
-            never_ran(&format!("./{name}"), dir.path().to_str().unwrap(), (failed, false)).message
-        };
+        let said = |name: &str, text: &str| said(dir.path(), name, (0o755, text), Errno::ENOENT);
         assert!(
             said("crlf", "#!/bin/sh\r\necho\r\n")
                 .starts_with("'./crlf' cannot run: its lines end with CR LF")
@@ -138,5 +185,44 @@ mod tests {
         let said = |is_long| never_ran("x", "/", (failed, is_long)).message;
         assert!(said(true).contains("put --data") && !said(false).contains("put --data"));
         assert!(said(false).contains("what the pool sets for 'x'"), "{}", said(false));
+    }
+
+    #[test]
+    fn script_that_the_system_cannot_run_is_told_what_its_first_line_lacks() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("folder")).unwrap();
+        let said = |mode, text: &str, errno| {
+            let said = said(dir.path(), "it", (mode, text), errno);
+            said.strip_prefix("'./it' ").expect("it is named").to_owned()
+        };
+        for (mode, text, errno, why) in [
+            (0o755, "echo hello\n", Errno::ENOEXEC, "cannot run: it is no program, and has no #! line"),
+            (0o755, "", Errno::ENOEXEC, "cannot run: it is empty"),
+            (0o755, "\x7fELF", Errno::ENOEXEC, "cannot run: it is a program for machines of another kind"),
+            (0o755, "#!\n", Errno::ENOEXEC, "cannot run: its #! line names no interpreter"),
+            (
+                0o755,
+                "#!/etc/hostname\n",
+                Errno::ENOEXEC,
+                "cannot run: its interpreter is no program: /etc/hostname",
+            ),
+            (
+                0o755,
+                "#!folder -e\n",
+                Errno::EACCES,
+                "cannot run: its interpreter is not executable: folder -e",
+            ),
+            (0o644, "#!folder -e\n", Errno::EACCES, "is not executable"),
+            (0o755, "#!/bin/sh\n", Errno::EACCES, "is not executable"),
+            (0o755, "#!./it\n", Errno::ELOOP, "cannot run: its interpreter is a script, too"),
+        ] {
+            assert!(said(mode, text, errno).starts_with(why), "{text:?}: {}", said(mode, text, errno));
+        }
+        let failed = Failed { step: Step::Exec, errno: Errno::ENOEXEC as i32 };
+        assert!(
+            never_ran("it", "/", (failed, false))
+                .message
+                .starts_with("'it' cannot run: it is no program of this")
+        );
     }
 }
