@@ -152,8 +152,12 @@ fn failed_message_stays_in_its_queue_while_there_is_no_dead_letter_queue() {
         scene.sandbox.stderr().contains("the queue 'dlq-mail' did not take a message")
     });
     assert_eq!((scene.said("out"), scene.is_empty("mail")), ("ran\n".into(), false));
-    let reason = "failed jobs of the queue 'mail' cannot end: the queue 'dlq-mail' did not take a message";
-    wait_until("status is degraded", || scene.sandbox.reasons().contains(reason));
+    let reason = format!(
+        "failed jobs of the queue 'mail' cannot end: the queue 'dlq-mail' did not take a message: there is no such queue in \
+         eu-west-1 at {}",
+        scene.fake.endpoint()
+    );
+    wait_until("status is degraded", || scene.sandbox.reasons().contains(&reason));
     scene.queue("dlq-mail");
     wait_until("it is a dead letter", || scene.fake.bodies("dlq-mail").len() == 1 && scene.is_empty("mail"));
     assert_eq!(scene.said("out"), "ran\n", "it was tried once");

@@ -106,8 +106,7 @@ impl Adapter for AmazonSqs {
 
     async fn release(&self, at: &Address, release: &str) -> Result<Option<Counted>, Error> {
         let client = Client::new(Place::of(at)?, Arc::new(clock::now));
-        let is_made = client.place.create;
-        let failed = |name: &str, fault: Fault| fault.error("count the messages of", name, is_made);
+        let failed = |name: &str, fault: Fault| client.error("count the messages of", name, &fault);
         let start = format!("{release}-");
         let mut queues = Counted::new();
         let names = client.names(&start).await.map_err(|fault| failed(&start, fault))?;

@@ -20,6 +20,7 @@ use super::connect::connect;
 use super::fault::Fault;
 use super::redrive::Redrive;
 use super::silence::Silence;
+use broker::Error;
 use common::lock;
 use model::{Instant, JobId, Millis};
 
@@ -97,6 +98,21 @@ impl Client {
     /// What is wrong, if the service does not answer.
     pub(super) fn silence(&self) -> Option<String> {
         self.silence.told((self.now)())
+    }
+
+    /// The region in which it looks for queues, as far as it is known, and the endpoint if there is one.
+    pub(super) fn whereabouts(&self) -> String {
+        let known = self.aws.get().and_then(|aws| Some(aws.config().region()?.to_string()));
+        let region = known.unwrap_or_else(|| self.place.region.clone());
+        let of_url = self.place.endpoint.iter().map(|url| format!("at {url}"));
+        let all: Vec<String> =
+            (!region.is_empty()).then(|| format!("in {region}")).into_iter().chain(of_url).collect();
+        if all.is_empty() { "here".into() } else { all.join(" ") }
+    }
+
+    /// The error for a request named `what` on a queue.
+    pub(super) fn error(&self, what: &str, queue: &str, fault: &Fault) -> Error {
+        fault.error(what, queue, &self.whereabouts(), self.place.create)
     }
 
     /// Makes a request that is to be answered at once.

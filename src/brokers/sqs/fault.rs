@@ -78,13 +78,14 @@ impl Fault {
         }
     }
 
-    /// The error for a request named `what` on a queue, which is made if it is missing or not.
-    pub(super) fn error(&self, what: &str, queue: &str, is_made: bool) -> Error {
+    /// The error for a request named `what` on a queue, which was looked for `there` and is made if it is missing, or not.
+    pub(super) fn error(&self, what: &str, queue: &str, there: &str, is_made: bool) -> Error {
         let cannot = format!("cannot {what} the SQS queue '{queue}': {self}");
         match self {
             Fault::NoQueue if is_made => Error::Failed(format!("{cannot}; the next request makes it")),
             Fault::NoQueue => Error::Failed(format!(
-                "{cannot}; create it, or let taskvisor do so with ?create=yes in the broker's URL"
+                "{cannot} {there}; if region and account are the right ones, create it, or let taskvisor do so with \
+                 ?create=yes in the broker's URL"
             )),
             Fault::Refused(_) => Error::Refused(cannot),
             Fault::Unanswered(_) => Error::Unanswered(cannot),
@@ -184,9 +185,12 @@ mod tests {
         )
         .to_string();
         assert!(said.ends_with("; the clock of this host is wrong: set it"), "{said}");
-        let said = Fault::of_code("AccessDenied", "no").error("read", "mail", false).to_string();
-        assert!(Fault::NoQueue.error("read", "mail", false).to_string().contains("with ?create=yes"));
-        assert!(!Fault::NoQueue.error("read", "mail", true).to_string().contains("create=yes"));
+        let error = |fault: Fault, is_made| fault.error("read", "mail", "in eu-west-1", is_made).to_string();
+        let said = error(Fault::of_code("AccessDenied", "no"), false);
+        let missing = error(Fault::NoQueue, false);
+        assert!(missing.contains("no such queue in eu-west-1; if region and account are"), "{missing}");
+        assert!(missing.contains("with ?create=yes"), "{missing}");
+        assert!(!error(Fault::NoQueue, true).contains("create=yes"));
         let advice = "allow it in the policy of the credentials or of the queue";
         assert_eq!(said, format!("cannot read the SQS queue 'mail': AccessDenied: no; {advice}"));
     }

@@ -25,8 +25,7 @@ const READ: &str = "read the attributes (sqs:GetQueueAttributes) of";
 /// A queue, by its name in SQS.
 pub(super) struct Queue {
     pub name: String,
-    /// Whether it is made if it is missing.
-    is_made: bool,
+    client: Arc<Client>,
     deletes: Arc<Coalescer<String>>,
     hides: Arc<Coalescer<Hide>>,
     sends: Arc<Coalescer<Outgoing>>,
@@ -45,7 +44,7 @@ impl Queue {
             sends: batches(client, &name, Client::send),
             failing: Mutex::default(),
             redrive: tokio::sync::Mutex::default(),
-            is_made: client.place.create,
+            client: client.clone(),
             now: client.now.clone(),
             name,
         }
@@ -53,7 +52,7 @@ impl Queue {
 
     /// The error for a request named `what` on it.
     pub(super) fn error(&self, what: &str, fault: &Fault) -> Error {
-        fault.error(what, &self.name, self.is_made)
+        self.client.error(what, &self.name, fault)
     }
 
     /// Whether it keeps the order of each message group. In another queue a group names a tenant, and orders nothing.

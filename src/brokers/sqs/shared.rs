@@ -253,8 +253,12 @@ impl Shared {
     pub(super) async fn send(&self, source: &SourceQueue, copy: &Copy) -> Result<(), Fault> {
         let sent = copy.queue.send(&copy.message).await.map(drop);
         let name = &copy.queue.name;
-        let sent =
-            sent.map_err(|fault| Fault::Other(format!("the queue '{name}' did not take a message: {fault}")));
+        let there = |fault: &Fault| {
+            if *fault == Fault::NoQueue { format!(" {}", self.client.whereabouts()) } else { String::new() }
+        };
+        let sent = sent.map_err(|fault| {
+            Fault::Other(format!("the queue '{name}' did not take a message: {fault}{}", there(&fault)))
+        });
         if copy.is_dead_letter {
             let trouble = |fault| format!("failed jobs of the queue '{}' cannot end: {fault}", source.name);
             *lock(&source.no_dead_letters) = sent.as_ref().err().map(trouble);
