@@ -44,6 +44,8 @@ pub struct Application<'a> {
     pub names: Option<&'a Names>,
     /// The tags that its SQS_QUEUE_TAG_FUNCTION gives to every queue, if it is set and gives all the same.
     pub tags: Option<&'a BTreeMap<String, String>>,
+    /// Why its `names` or `tags` could not be asked for, by these words.
+    pub failed: &'a BTreeMap<String, String>,
     /// The file that will hold UTIL_CRYPT_CIPHER.
     pub key_file: Option<&'a str>,
     /// The interpreter with which the application runs.
@@ -169,9 +171,11 @@ impl Application<'_> {
         if let Some(path) = self.text("SQS_QUEUE_TAG_FUNCTION")
             && self.tags.is_none()
         {
+            let why = self.failed.get("tags").map(|why| format!("fails ({why})"));
             notes.push(format!(
-                "SQS_QUEUE_TAG_FUNCTION is {path}, which fails or tags each queue in another way: queues that taskvisor \
-                 makes have no tags; `tag=KEY:VALUE` in the broker's URL gives all the same"
+                "SQS_QUEUE_TAG_FUNCTION is {path}, which {}: queues that taskvisor makes have no tags; `tag=KEY:VALUE` in \
+                 the broker's URL gives all the same",
+                why.as_deref().unwrap_or("tags each queue in another way")
             ));
         }
         let (fits, odd): (Vec<_>, Vec<_>) = (self.tags.into_iter().flatten())
@@ -274,12 +278,17 @@ impl Application<'_> {
         let other = |name: &str, usual: &str| self.text(name).filter(|path| *path != usual);
         let is_told = self.names.is_some_and(|names| names.queue.ends_with(Names::PROBE));
         if let Some(path) = other("QUEUE_CLASS", "kale.queue_info.TaskQueue")
-            && self.release.is_none()
             && !is_told
         {
-            notes.push(format!(
-                "QUEUE_CLASS is {path}: if its _decorate_name() puts a release before names, give --release NAME"
-            ));
+            let release = "if its _decorate_name() puts a release before names, give --release NAME";
+            match (self.failed.get("names"), self.release) {
+                (Some(why), _) => notes.push(format!(
+                    "QUEUE_CLASS is {path}, which could not be asked for the names of queues ({why}): these are as in the file \
+                     but for a --release, and those of dead letters are kale's own; have it import, or {release}"
+                )),
+                (None, None) => notes.push(format!("QUEUE_CLASS is {path}: {release}")),
+                (None, Some(_)) => {}
+            }
         }
         if self.settings.contains_key("RESET_TIMEOUT_THRESHOLD") {
             notes.push(

@@ -33,6 +33,7 @@ fn import_with<'a>(
         release: None,
         names: None,
         tags: None,
+        failed: Box::leak(Box::default()),
         key_file: key,
         python: "python3",
         paths: &[],
@@ -140,6 +141,25 @@ fn class_of_queues_gives_prefix_and_dead_letters_and_a_function_gives_tags() {
     let (_, notes) = import(settings, None, None).unwrap();
     let all = notes.join("\n");
     assert!(all.contains("--release NAME") && all.contains("SQS_QUEUE_TAG_FUNCTION is app.tags"), "{all}");
+}
+
+#[test]
+fn class_of_queues_or_function_that_cannot_be_asked_is_named_with_the_reason() {
+    let settings = json!({"QUEUE_CLASS": "app.nope.X", "SQS_QUEUE_TAG_FUNCTION": "app.tags"});
+    let failed = [
+        ("names", "ModuleNotFoundError: No module named 'app.nope'"),
+        ("tags", "TypeError: tags() takes 0 positional arguments"),
+    ];
+    let failed = failed.map(|(what, why)| (what.to_owned(), why.to_owned())).into();
+    let failed: &'static _ = Box::leak(Box::new(failed));
+    let (_, notes) = import_with(settings, None, |app| Application { failed, ..app }).unwrap();
+    for said in [
+        "QUEUE_CLASS is app.nope.X, which could not be asked for the names of queues (ModuleNotFoundError: No module named \
+         'app.nope'): these are as in the file",
+        "SQS_QUEUE_TAG_FUNCTION is app.tags, which fails (TypeError: tags() takes 0 positional arguments)",
+    ] {
+        assert!(notes.iter().any(|note| note.starts_with(said)), "{notes:?}");
+    }
 }
 
 #[test]

@@ -190,6 +190,14 @@ fn imported_kale_application_runs_with_the_printed_settings() {
     wait_until("the task is complete", || scene.jobs(&["--state", "complete"]).len() == 1);
     assert!(!scene.sandbox.stderr().contains("IMDS"), "the URL has the region: nobody else is asked for it");
 
+    let settings = "QUEUE_CLASS = 'app.nope.X'\nQUEUE_CONFIG = 'queues.yaml'\nUTIL_CRYPT_CIPHER = 'x' * 32\n";
+    fs::write(scene.sandbox.work("odd_settings.py"), settings).unwrap();
+    let odd = scene.sandbox.run(&["kale", "import", "odd_settings", "-p", ".", "--key-file", "odd.key"]);
+    let noted = String::from_utf8_lossy(&odd.stderr);
+    let why = "QUEUE_CLASS is app.nope.X, which could not be asked for the names of queues (ModuleNotFoundError: No module \
+               named 'app'";
+    assert!(noted.contains(why), "{noted}");
+
     // A second import does not overwrite the key; a file with an empty queue is refused with its line.
     let again = ["kale", "import", "live_settings", "-p", ".", "--key-file", "live.key"];
     let (code, said) = scene.sandbox.refused(&again);

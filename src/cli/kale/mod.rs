@@ -86,7 +86,7 @@ pub(super) fn kale(command: &KaleCommand) -> Result<u8, Failure> {
 }
 
 fn import(how: &Import) -> Result<u8, Failure> {
-    let Found { settings, names, tags, region } =
+    let Found { settings, names, tags, region, failed } =
         found(&Module { name: &how.module, path: &how.path, python: &how.python, timeout: how.timeout })?;
     // Python has made its path absolute already.
     let file = settings.get("QUEUE_CONFIG").and_then(Value::as_str).unwrap_or_default();
@@ -105,6 +105,7 @@ fn import(how: &Import) -> Result<u8, Failure> {
         release: how.release.as_deref(),
         names: names.as_ref(),
         tags: tags.as_ref(),
+        failed: &failed,
         key_file: key_file.as_deref(),
         python: &how.python.to_string_lossy(),
         paths: &paths,

@@ -31,12 +31,11 @@ def plain(value):
         return value
     except (TypeError, ValueError):
         return str(value)
-def tried(call):
+def tried(name, call):
     try:
-        return call()
+        found[name] = call()
     except Exception as error:
-        print('%s: %s' % (type(error).__name__, error), file=sys.stderr)
-        return None
+        found['failed'][name] = '%s: %s' % (type(error).__name__, error)
 def names():
     path, _, last = module.QUEUE_CLASS.rpartition('.')
     queue = getattr(importlib.import_module(path), last)(name='probe')
@@ -50,13 +49,13 @@ def region():
     return boto3.Session().region_name
 settings = {name: plain(value) for name, value in vars(module).items() if name.isupper()}
 settings['QUEUE_CONFIG'] = os.path.abspath(str(settings.get('QUEUE_CONFIG') or 'queue_config.yaml'))
-found = {'settings': settings}
+found = {'settings': settings, 'failed': {}}
 if isinstance(settings.get('QUEUE_CLASS'), str):
-    found['names'] = tried(names)
+    tried('names', names)
 if 'SQS_QUEUE_TAG_FUNCTION' in settings:
-    found['tags'] = tried(tags)
+    tried('tags', tags)
 if not settings.get('AWS_REGION'):
-    found['region'] = tried(region)
+    tried('region', region)
 print('\\n' + json.dumps(found))
 ";
 
@@ -86,6 +85,9 @@ pub(super) struct Found {
     /// The region that boto3 takes where the settings name none; None = it finds none, or there is no boto3.
     #[serde(default)]
     pub(super) region: Option<String>,
+    /// Why names, tags or region could not be asked for, by these words.
+    #[serde(default)]
+    pub(super) failed: BTreeMap<String, String>,
 }
 
 /// Imports the module.
