@@ -192,7 +192,13 @@ impl World {
         let Checks { known, termed, killed, stuck, .. } = &self.checks;
         let stays = |other: &&WorkerId| ![termed, killed, stuck].iter().any(|ends| ends.contains(*other));
         let of_pool = |other: &&WorkerId| other.slot.pool == worker.slot.pool && other.slot.index > 0;
-        let staying = known.iter().filter(of_pool).filter(stays).count();
+        // The program of a job that is over ends by itself, and its slot may be the one that a smaller pool gives up.
+        let is_spent = |other: &&WorkerId| {
+            let has_run = || self.checks.assigned.values().any(|worker| worker == *other);
+            let is_empty = self.workers.get(*other).is_some_and(|process| process.jobs.is_empty());
+            self.pool(**other).jobs_per_life == Some(1) && is_empty && has_run()
+        };
+        let staying = known.iter().filter(of_pool).filter(stays).filter(|other| !is_spent(other)).count();
         let most = usize::from(self.checks.most);
         assert!(staying <= most, "{staying} workers of {most} at most");
         let grown = self.checks.grown.get(&worker.slot.pool).copied().unwrap_or_default();
