@@ -315,7 +315,7 @@ fn over_a_broker_without_a_supervisor_its_jobs_are_seen_and_canceled_and_an_outa
     screen.types("2");
     screen.shows("queue default");
     screen.types("P");
-    screen.shows("taskvisor queue pause default 1 queue?");
+    screen.shows(&format!("taskvisor -b {url} queue pause default 1 queue?"));
     screen.types("Y");
     screen.shows("paused by uid");
     drop(server);

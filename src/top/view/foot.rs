@@ -32,9 +32,11 @@ pub fn draw(grid: &mut Grid, model: &Model) {
         }
         Line::Confirm(order) => {
             let ask = format!(" {}? Y/n, y copies", order.many());
-            // The question is always seen: a long command is cut.
+            // The question is always seen: a long command is cut, after the options that lead to the same jobs are left out.
             let room = grid.width.saturating_sub(width(&ask));
-            let column = grid.put(line, 0, room, &order.command(&model.program), Style::BOLD);
+            let whole = order.command(&model.program);
+            let command = if width(&whole) > room { order.command("taskvisor ") } else { whole };
+            let column = grid.put(line, 0, room, &command, Style::BOLD);
             grid.put(line, column, grid.width, &ask, Style::YELLOW.and(Style::BOLD));
         }
         Line::Keys => idle(grid, model, line),
