@@ -70,12 +70,18 @@ fn canceled_job_is_settled_only_when_its_last_process_is_dead() {
     let _running = sandbox.start(&SETTINGS);
     let (jid, child) = put_with_a_child(&sandbox);
     let Some(frozen) = Freezer::around(child) else { return missing("freezer") };
-    sandbox.ok(&["job", "cancel", &jid]);
+    let mut cancel = sandbox.command(&["job", "cancel", "--wait", &jid]);
+    let notes = fs::File::create(sandbox.work("notes")).expect("a file");
+    let mut cancel = cancel.stderr(notes).spawn().expect("cancel");
     wait_unkillable(&sandbox);
+    let note = format!("note: job {jid} has not ended: Something of it has not died for ");
+    wait_until("the command says so", || {
+        fs::read_to_string(sandbox.work("notes")).is_ok_and(|said| said.contains(&note))
+    });
     assert_is_held(&sandbox, &jid, "canceling");
     assert!(alive(child));
     frozen.thaw();
-    sandbox.run(&["job", "wait", &jid, "--timeout", "20s"]);
+    assert!(cancel.wait().expect("its end").success());
     assert_eq!(sandbox.state(&jid), "canceled");
     sandbox.ok(&["stop"]);
     sandbox.assert_nothing_left();

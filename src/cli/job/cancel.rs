@@ -3,7 +3,7 @@
 use super::list::must_be_known;
 use super::sample::sample;
 use super::state_line::print_state;
-use super::wait::all_ended;
+use super::wait::{all_ended, note_hindrance, noted};
 use crate::cli::access::listing::Listing;
 use crate::cli::access::named::all_named;
 use crate::cli::access::{Access, for_each};
@@ -25,10 +25,14 @@ pub async fn cancel(config: &Config, args: &JobCancel) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
     let jobs = all_named(&access, &args.jids).await?;
     let each = access.ask(asked(args, jobs)).await?;
+    let mut is_noted = false;
     for_each(each, async |Each { job, fate, told }| {
         let state = match fate {
             Fate::State(state) if args.wait && !state.has_ended() => {
-                access.ended(&job).await.map_err(|failure| unseen(&job, failure))?
+                let note = note_hindrance(config, &job, true);
+                noted(&mut is_noted, note, access.ended(&job))
+                    .await
+                    .map_err(|failure| unseen(&job, failure))?
             }
             Fate::State(state) => state,
             Fate::Refused(why) => return Err(not_canceled(job, why)),

@@ -12,14 +12,19 @@ use crate::cli::access::named::all_named;
 use crate::cli::access::{Access, Ends, for_each};
 use crate::cli::args::{JobResult, JobWait};
 use crate::cli::batch::Told;
+use crate::cli::record::alone;
 use crate::cli::record::needs::Helps;
 use crate::cli::term::screen::{print, print_json};
 use crate::cli::unserved::{Nobody, say};
 use crate::cli::why::because::hindrances;
+use crate::cli::why::because_running::undying;
 use config::{Config, format_duration};
 use failure::{Failure, exit};
 use model::verb::Queues;
 use model::{JobCounts, JobId, JobRecord, JobState, json_text};
+
+/// Time between two looks at what keeps a canceled job from its end.
+const AGAIN: Duration = Duration::from_secs(2);
 
 /// Waits until all jobs have ended.
 pub async fn wait(config: &Config, args: &JobWait) -> Result<u8, Failure> {
@@ -186,8 +191,8 @@ impl Bar {
     }
 }
 
-/// Waits for an end. After a while prints a note, once, if the job cannot run.
-async fn noted<T>(
+/// Waits for an end. After a while prints a note, once, if the job cannot run or end.
+pub(super) async fn noted<T>(
     is_noted: &mut bool,
     note: impl Future<Output = Result<(), Failure>>,
     end: impl Future<Output = T>,
@@ -208,10 +213,23 @@ async fn noted<T>(
     end.await
 }
 
-/// Prints what keeps a job from running until somebody acts, if anything does.
-async fn note_hindrance(config: &Config, id: &JobId, unserved_is_said: bool) -> Result<(), Failure> {
+/// Prints what keeps a job from running until somebody acts, or from its end after a cancel, if anything does.
+pub(super) async fn note_hindrance(
+    config: &Config,
+    id: &JobId,
+    unserved_is_said: bool,
+) -> Result<(), Failure> {
     let access = Access::open(config).await?;
-    let why = access.why(id).await?;
+    let mut why = access.why(id).await?;
+    while why.job.as_ref().is_some_and(|job| job.state == JobState::Canceling) {
+        if let Some(said) = alone::running(&why, id).and_then(|(slot, _)| undying(slot, id)) {
+            say(&format!("job {id} has not ended: {said}"), &format!("taskvisor why job {id} has all of it"));
+            return Ok(());
+        }
+        // Its grace is not over yet, or only just.
+        tokio::time::sleep(AGAIN).await;
+        why = access.why(id).await?;
+    }
     // Nothing keeps a job back that runs or has ended.
     let Some(job) = why.job.as_ref().filter(|job| !job.state.has_ended() && !job.state.is_leased()) else {
         return Ok(());

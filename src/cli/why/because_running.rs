@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::cli::record::alone;
 use crate::cli::term::format::{between, counted};
 use crate::cli::term::screen::{age, floods};
-use model::{Happened, JobRecord, JobState, Millis, RunningJob, SlotStatus, Why};
+use model::{Happened, JobId, JobRecord, JobState, Millis, RunningJob, SlotStatus, Why};
 
 /// What a running or canceling job does, and where.
 pub(super) fn running(why: &Why, job: &JobRecord, now: Millis) -> Vec<String> {
@@ -33,9 +33,7 @@ pub(super) fn running(why: &Why, job: &JobRecord, now: Millis) -> Vec<String> {
             .ending
             .as_ref()
             .map(|why| format!("It is being ended: {why}; slot {} is {}.", slot.slot, slot.state.as_str()));
-        let unkillable = slot.why.as_ref().filter(|_| slot.has_unkillable(&job.id));
-        let unkillable =
-            unkillable.map(|why| format!("Something of it has not died for {}: {why}.", age(slot.age)));
+        let unkillable = undying(slot, &job.id);
         let stopped = run.stopped.map(|stopped| {
             let (slot, time) = (&slot.slot, age(stopped));
             format!("The process of slot {slot} has been stopped by a signal for {time}, and that counts towards no limit: kill -CONT lets it go on.")
@@ -45,6 +43,12 @@ pub(super) fn running(why: &Why, job: &JobRecord, now: Millis) -> Vec<String> {
     }
     said.extend(canceled_by(job).filter(|_| job.state == JobState::Canceling));
     said
+}
+
+/// What of a job does not die, and for how long, if the slot has something like that.
+pub fn undying(slot: &SlotStatus, job: &JobId) -> Option<String> {
+    let why = slot.why.as_ref().filter(|_| slot.has_unkillable(job))?;
+    Some(format!("Something of it has not died for {}: {why}.", age(slot.age)))
 }
 
 /// For how long and in which worker it has run. A job that runs again alone does so in a later worker than that of its

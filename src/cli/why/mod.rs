@@ -2,7 +2,7 @@
 
 pub(super) mod because;
 pub(super) mod because_pool;
-mod because_running;
+pub(super) mod because_running;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
