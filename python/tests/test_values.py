@@ -183,6 +183,12 @@ class Values(unittest.TestCase):
                 values.to_json(value)
         self.assertEqual(values.to_json({1: "a", "2": {3: 1}}), {1: "a", "2": {3: 1}})
 
+    def test_key_that_is_an_enum_of_text_is_its_value(self):
+        value = {Mode.FAST: 1, "Mode.FAST": 2}
+        self.assertEqual(json.loads(frames.encode(values.to_json(value))), {"fast": 1, "Mode.FAST": 2})
+        with self.assertRaisesRegex(TypeError, "the same in JSON"):
+            values.to_json({Mode.FAST: 1, type("Text", (str,), {"__hash__": object.__hash__})("fast"): 2})
+
     @unittest.skipIf(sys.version_info < (3, 9), "zoneinfo is of Python 3.9")
     def test_zone_of_a_time_keeps_its_name(self):
         from zoneinfo import ZoneInfo

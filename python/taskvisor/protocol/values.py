@@ -63,7 +63,8 @@ def _strict(value: Any, name: str) -> None:
 def _no_twins(value: dict[Any, Any], name: str) -> None:
     known: dict[str, Any] = {}
     for key in value:
-        written = str(key) if isinstance(key, str) else frames.encode(key)
+        # As an encoder writes it: an enum that is a `str` has a `str()` of its own.
+        written = str.__str__(key) if isinstance(key, str) else frames.encode(key)
         if written in known:
             raise TypeError(f"not JSON: {name}: a dict with the keys {known[written]!r} and {key!r}, which are the same in JSON")
         known[written] = key
