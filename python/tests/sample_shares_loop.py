@@ -87,12 +87,12 @@ async def interrupts():
 
 @job("arms")
 async def arms():
-    faulthandler.dump_traceback_later(0.3, exit=True)
+    faulthandler.dump_traceback_later(3, exit=True)
 
 
 @job("waits_long_enough")
 async def waits_long_enough():
-    await asyncio.sleep(0.6)
+    await asyncio.sleep(3.5)
     return "whole"
 
 
