@@ -22,6 +22,22 @@ async def waits(how="plainly"):
     except asyncio.CancelledError:
         if how == "hides it":
             raise ValueError("the connection is gone") from None
+        if how != "goes on":
+            raise
+    if how == "goes on":
+        # By a timeout of its own, which came of a cancellation too: by its own.
+        await asyncio.wait_for(asyncio.sleep(30), 0.01)
+
+
+@job("awaits_its_task")
+async def awaits_its_task(how):
+    task = asyncio.ensure_future(asyncio.sleep(30))
+    progress(message="waiting")
+    try:
+        await (asyncio.gather(task, asyncio.sleep(30)) if how == "gathers" else task)
+    except asyncio.CancelledError as error:
+        if how == "converts":
+            raise ValueError("the connection is gone") from error
         raise
 
 

@@ -48,6 +48,25 @@ class SharedLoop(WorkerTest):
             self.assertIn("job c (cancels) has canceled the task of job a, which runs again", "".join(self.warnings))
             self.assertIn("cancel only the tasks that the job has made", self.logs["c"])
 
+    def test_job_that_catches_a_neighbours_cancellation_and_fails_later_has_failed(self):
+        worker = self.coroutines()
+        self.waiting(worker, "a", data=["goes on"])
+        worker.run("cancels", ["others"], id="c")
+        done = self.dones(worker, 2)
+        self.assertEqual((done["a"]["outcome"], done["a"]["error"]["group"].rpartition(".")[2]), ("failed", "TimeoutError"))
+
+    def test_job_whose_own_task_is_canceled_with_it_is_given_back(self):
+        worker = self.coroutines()
+        for how in ("awaits", "gathers", "converts"):
+            with self.subTest(how=how):
+                # In whichever order: `all_tasks` is a set.
+                for id in ("a", "b", "d"):
+                    worker.run("awaits_its_task", [how], id=how + id)
+                    self.assertEqual(worker.receive()[0], "progress")
+                worker.run("cancels", ["others"], id=how + "c")
+                done = self.dones(worker, 4)
+                self.assertEqual([done[how + id]["outcome"] for id in "abcd"], ["snooze", "snooze", "complete", "snooze"])
+
     def test_job_that_is_canceled_before_its_first_step_is_answered(self):
         worker = self.coroutines()
         # Both come in one read, so that the task of the second one exists when the first one cancels all.

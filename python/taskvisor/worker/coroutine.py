@@ -28,7 +28,7 @@ from .fork_guard import ForkGuard, leave_child
 from .loop_watch import LoopWatch, Watched
 from .outgoing import Outgoing
 from .place import report_cancellation
-from .shared_loop import JobTask, SharedLoop, was_cut_off
+from .shared_loop import JobTask, SharedLoop
 
 #: Threads of `asyncio.to_thread` and of name lookups beside one for each job: as many as asyncio itself has.
 _SPARE_THREADS = min(32, (os.cpu_count() or 1) + 4)
@@ -280,7 +280,7 @@ class Worker:
     def _raised(self, run: _Run, error: BaseException) -> bytes:
         is_cancel = isinstance(error, asyncio.CancelledError)
         task = run.task
-        if run.stopped_by is None and task is not None and task.is_canceled_by_others and was_cut_off(error):
+        if run.stopped_by is None and task is not None and task.was_cut_off_by_others(error):
             return self._canceled_by_others(run.job, task.culprit, error)
         if run.stopped_by in ("cancel", "signal") and is_cancel:
             report_cancellation(self._why(run), error, sys.stderr)

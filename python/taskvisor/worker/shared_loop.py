@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from ..client.running_job import Job, of_task
@@ -20,9 +21,48 @@ _OF_ALL = ("stop", "close", "shutdown_default_executor", "shutdown_asyncgens")
 
 if TYPE_CHECKING:
     _Task = asyncio.Task[None]
+    _Coroutine = Coroutine[Any, Any, None]
 else:
     # Not to be subscripted in Python 3.8.
     _Task = asyncio.Task
+    _Coroutine = Coroutine
+
+
+class _Steps(_Coroutine):
+    """Passes a task's steps on to its coroutine, and notes the exception by which others cancel it.
+
+    No message of the cancellation says that: it does not come through a task that the job awaits and that was canceled
+    before the job's own.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        self._coroutine = coroutine
+        self._send = coroutine.send
+        #: Whether the next step brings it. If that step brings a value, the cancellation was caught on the way.
+        self.is_next = False
+        #: Those that were brought.
+        self.brought: list[BaseException] = []
+
+    def send(self, value: Any) -> Any:
+        self.is_next = False
+        return self._send(value)
+
+    def throw(self, kind: Any, value: Any = None, traceback: Any = None) -> Any:
+        if self.is_next:
+            self.is_next = False
+            if isinstance(kind, BaseException) and _comes_of(kind, lambda one: isinstance(one, asyncio.CancelledError)):
+                self.brought.append(kind)
+        return self._coroutine.throw(kind) if value is None else self._coroutine.throw(kind, value, traceback)
+
+    def close(self) -> None:
+        self._coroutine.close()
+
+    def __await__(self) -> Any:
+        return self._coroutine.__await__()
+
+    def __getattr__(self, name: str) -> Any:
+        # What shows a task's stack looks at these of its coroutine.
+        return getattr(self._coroutine, name)
 
 
 class JobTask(_Task):
@@ -32,31 +72,35 @@ class JobTask(_Task):
     job: Optional[Job] = None
     #: Whether its first step has been made.
     has_begun = False
-    #: Whether code that is not its own job's has canceled it.
-    is_canceled_by_others = False
-    #: The job whose code has, if it was one's.
+    #: The job whose code has canceled it, if it was another one's.
     culprit: Optional[Job] = None
+
+    def __init__(self, coroutine: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> None:
+        self._steps = _Steps(coroutine)
+        super().__init__(self._steps, loop=loop)
 
     def cancel(self, *arguments: Any, **named: Any) -> bool:
         """As that of any task, but the first step is made in any case: without it the job would never be answered."""
-        asks = of_task.get()
-        if asks is None or asks is not self.job:
-            self.is_canceled_by_others, self.culprit = True, asks
         if self.has_begun:
-            return super().cancel(*arguments, **named)
-        self.get_loop().call_soon(super().cancel, *arguments)
+            return self._cancel(of_task.get(), *arguments, **named)
+        self.get_loop().call_soon(self._cancel, of_task.get(), *arguments)
         return not self.done()
 
+    def _cancel(self, asks: Optional[Job], *arguments: Any, **named: Any) -> bool:
+        if asks is None or asks is not self.job:
+            self._steps.is_next, self.culprit = True, asks
+        return super().cancel(*arguments, **named)
 
-def was_cut_off(error: Optional[BaseException]) -> bool:
-    """Whether the exception is a cancellation, or came of one.
+    def was_cut_off_by_others(self, error: BaseException) -> bool:
+        """Whether the exception came of a cancellation that was not its own job's. Not so if the job has gone on after
+        that, and has failed by itself."""
+        return _comes_of(error, lambda one: any(one is brought for brought in self._steps.brought))
 
-    >>> was_cut_off(asyncio.CancelledError()), was_cut_off(ValueError())
-    (True, False)
-    """
+
+def _comes_of(error: Optional[BaseException], is_it: Callable[[BaseException], bool]) -> bool:
     seen = set()
     while error is not None and id(error) not in seen:
-        if isinstance(error, asyncio.CancelledError):
+        if is_it(error):
             return True
         seen.add(id(error))
         error = error.__cause__ or error.__context__
