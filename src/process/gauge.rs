@@ -144,6 +144,7 @@ impl Gauge {
         watch.jobs.push((job.clone(), fence));
         let times = [watch.tended.limits.time, limits.time];
         watch.tended.limits.time = times.into_iter().flatten().min();
+        watch.due = watch.due.min(due);
         self.0.wake_by(&board, due);
         drop(board);
         Some(Entry { shared: self.0.clone(), worker, job: job.clone(), fence })
@@ -351,5 +352,17 @@ mod tests {
         let limits = Limits { output: Some(1), ..Limits::default() };
         assert!(gauge.watch(WORKER, own(), (&"a".into(), Fence(1)), limits).is_none());
         assert!(gauge.0.board().watches.is_empty());
+    }
+
+    #[test]
+    fn worker_is_looked_at_in_time_for_a_job_that_joins_another_with_a_longer_limit() {
+        let (gauge, _found) = gauge();
+        let long = Limits { time: Some(Duration::from_secs(3600)), ..Limits::default() };
+        let _long = gauge.watch(WORKER, own(), (&"a".into(), Fence(1)), long);
+        let before = gauge.0.board().next().unwrap();
+        let short = Limits { time: Some(Duration::from_secs(20)), ..Limits::default() };
+        let _short = gauge.watch(WORKER, own(), (&"b".into(), Fence(2)), short);
+        let due = gauge.0.board().next().unwrap();
+        assert!(due < before, "{due:?} {before:?}");
     }
 }
