@@ -19,15 +19,27 @@ const UNKNOWN_CAP: Duration = Duration::from_secs(5 * 60);
 /// The wait of a job that could not be begun: the next slot that is free would fare as the one before.
 const CANNOT_BEGIN: Duration = Duration::from_secs(1);
 
+/// The number of SIGTERM.
+const TERM: i32 = 15;
+
 /// The word for a job that is held, by the supervisor or by the broker.
 pub(super) const HELD: &str = "held";
 /// The same for a job that has failed for good, and for one that is tried again.
 pub(super) const FAILED: &str = "failed";
 pub(super) const RETRY: &str = "retry";
 
-/// The verdict on what the worker reported, and whether that is a crash.
-pub(super) fn of_outcome(outcome: Outcome, job: &Job, retry: Retry, random: &mut Random) -> (Verdict, bool) {
+/// The verdict on what the worker reported, and whether that is a crash. In a stop a SIGTERM of somebody else is that
+/// stop's: `systemctl kill` sends it to all processes.
+pub(super) fn of_outcome(
+    (outcome, is_stopping): (Outcome, bool),
+    job: &Job,
+    retry: Retry,
+    random: &mut Random,
+) -> (Verdict, bool) {
     let verdict = match outcome {
+        Outcome::Interrupted(_) if is_stopping => {
+            Verdict::Release { after: Duration::ZERO, counts: Some(Count::Stopped) }
+        }
         Outcome::Interrupted(failure) => return (of_interruption(failure, job), true),
         Outcome::Complete { result, next } => Verdict::Complete { result, next },
         Outcome::Failed(failure) => spent(failure, job, retry, random),
@@ -83,6 +95,16 @@ pub(super) fn of_death(fault: Option<&str>, exit: &Exit) -> Failure {
         None if exit.oom => failure("oom", format!("the worker died: {}", describe(exit))),
         None => failure("crashed", format!("the worker died: {}", describe(exit))),
     }
+}
+
+/// Whether a SIGTERM has ended the process.
+pub(super) fn is_of_term(exit: &Exit) -> bool {
+    matches!(exit.status, ExitStatus::Signal { signal: TERM, .. })
+}
+
+/// Whether the process has caught a SIGTERM and says so, as shells and many other programs do.
+pub(super) fn has_caught_term(exit: &Exit) -> bool {
+    exit.status == ExitStatus::Code(128 + TERM)
 }
 
 /// The worker died under the job of a signal that asks it to end, and we had not sent it.
@@ -149,5 +171,34 @@ pub(super) fn describe(exit: &Exit) -> String {
         ExitStatus::Code(code) => format!("exit {code}"),
         ExitStatus::Signal { signal, core: false } => format!("signal {signal}"),
         ExitStatus::Signal { signal, core: true } => format!("signal {signal}, core dumped"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::Payload;
+
+    #[test]
+    fn worker_that_others_interrupt_in_a_stop_spends_nothing() {
+        let job = Job {
+            id: "a".into(),
+            queue: "q".into(),
+            class: "c".into(),
+            payload: Payload::Data("{}".into()),
+            priority: 0,
+            tags: Vec::new(),
+            attempt: 1,
+            crashes: 2,
+            interrupted: 0,
+            unknown: 0,
+            retry: None,
+            time_limit: None,
+        };
+        let term = || Outcome::Interrupted(failure("interrupted", "SIGTERM".into()));
+        let judge = |is_stopping| of_outcome((term(), is_stopping), &job, Retry::CLASS, &mut Random(1));
+        let stopped = Verdict::Release { after: Duration::ZERO, counts: Some(Count::Stopped) };
+        assert_eq!(judge(true), (stopped, false));
+        assert!(matches!(judge(false), (Verdict::Hold { .. }, true)));
     }
 }

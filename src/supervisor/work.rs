@@ -26,6 +26,7 @@ impl Supervisor {
         (job, fence): (&JobId, Fence),
         outcome: Outcome,
     ) {
+        let is_stopping = self.stopping().is_some();
         let Some(Alive { pool, mut slot, unknown, ahead, random, mut book, .. }) = self.life(worker) else {
             return;
         };
@@ -46,7 +47,7 @@ impl Supervisor {
                 if begun && pool.jobs_per_life == Some(1) {
                     return slot.said(now, index, outcome, pool.grace);
                 }
-                let (verdict, crashed) = verdict::of_outcome(outcome, &job, retry, random);
+                let (verdict, crashed) = verdict::of_outcome((outcome, is_stopping), &job, retry, random);
                 (Some(verdict), crashed)
             }
             Heard::Stopped(why) => (verdict::of_end(why, &job, retry, random), false),

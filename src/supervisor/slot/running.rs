@@ -8,15 +8,12 @@ use crate::restart::{Backoff, Random};
 use crate::verdict;
 use crate::why::Why;
 use model::{
-    DeadWorker, Excess, Exit, ExitStatus, Failure, Fence, Fetched, Forensics, Instant, Job, JobId, Lease,
-    Limits, Outcome, Retry, Revocation, Settlement, SignalSent, Verdict, WorkerName,
+    DeadWorker, Excess, Exit, Failure, Fence, Fetched, Forensics, Instant, Job, JobId, Lease, Limits,
+    Outcome, Retry, Revocation, Settlement, SignalSent, Verdict, WorkerName,
 };
 
 /// Time between the latest proof of death and the end of the lease.
 pub(crate) const MARGIN: Duration = Duration::from_secs(2);
-
-/// The number of SIGTERM.
-const TERM: i32 = 15;
 
 /// Shortest time between two renewals, however short the lease is.
 const SHORTEST_RENEWAL: Duration = Duration::from_secs(1);
@@ -281,13 +278,16 @@ impl Running {
         retry: Retry,
         random: &mut Random,
     ) -> Option<(Verdict, bool)> {
-        let is_term = matches!(exit.status, ExitStatus::Signal { signal: TERM, .. });
+        let (is_term, has_caught_term) = (verdict::is_of_term(exit), verdict::has_caught_term(exit));
         match &self.phase {
             Phase::Runs if exit.oom_at_bound && self.limits.memory.is_some() => {
                 let why = Why::Limit(Excess::OutOfMemory(self.limits.memory?));
                 Some((verdict::of_end(why, &self.job, retry, random)?, false))
             }
-            Phase::Runs if is_stopping && is_term => {
+            Phase::Runs if is_stopping && (is_term || has_caught_term) => {
+                Some((verdict::of_end(Why::Stop, &self.job, retry, random)?, false))
+            }
+            Phase::Said(Outcome::Failed(_)) if is_stopping && has_caught_term => {
                 Some((verdict::of_end(Why::Stop, &self.job, retry, random)?, false))
             }
             Phase::Runs if is_worker && is_term => Some((verdict::of_foreign_term(&self.job), true)),
@@ -299,7 +299,9 @@ impl Running {
                 Some((verdict::of_stop_signal(*excess, &self.job), true))
             }
             Phase::Ends(why) => Some((verdict::of_end(*why, &self.job, retry, random)?, false)),
-            Phase::Said(outcome) => Some(verdict::of_outcome(outcome.clone(), &self.job, retry, random)),
+            Phase::Said(outcome) => {
+                Some(verdict::of_outcome((outcome.clone(), is_stopping), &self.job, retry, random))
+            }
         }
     }
 

@@ -372,6 +372,24 @@ fn sigterm_to_all_processes_stops_and_spends_no_attempt() {
 }
 
 #[test]
+fn program_that_catches_the_sigterm_of_a_stop_spends_no_attempt() {
+    check(
+        fork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         1 stop drain / failed 1.1 a / exited 1.1 143
+         1.1 settled a",
+        "0 > spawn 1.1
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         1 > settle a released after 0, stopped
+         1.1 > exit",
+    );
+}
+
+#[test]
 fn stop_stages_only_escalate() {
     check(
         fork(1),
