@@ -32,9 +32,12 @@ pub(super) struct Watch {
     kinds: BTreeMap<String, Instant>,
 }
 
-/// What reasons that come and go have in common: the words before the first colon, without numbers.
+/// What reasons that come and go have in common: the words before the first colon, without numbers. All of a broker's
+/// begin with `broker:`, so there it is the words before the second one.
 fn kind(reason: &str) -> String {
-    let words = reason.split_once(':').map_or(reason, |(words, _)| words);
+    let colons = if reason.starts_with("broker:") { 2 } else { 1 };
+    let end = reason.match_indices(':').nth(colons - 1).map_or(reason.len(), |(at, _)| at);
+    let words = &reason[..end];
     words.chars().filter(|letter| !letter.is_ascii_digit()).collect()
 }
 
@@ -88,7 +91,8 @@ impl Watch {
         let (before, since) = self.verdict;
         if before == *health {
             let may_tell = self.told.1 + STEADY;
-            let is_new = |reason: &String| !self.kinds.contains_key(&kind(reason));
+            let is_new =
+                |reason: &String| self.kinds.get(&kind(reason)).is_none_or(|told| now >= *told + STEADY);
             if *reasons == self.told.0 {
                 return None;
             } else if now < may_tell && !reasons.iter().any(is_new) {
@@ -167,7 +171,7 @@ mod tests {
         let said = watch.judged(at(8), &both).map(|fact| fact.sentence());
         assert_eq!(said.as_deref(), Some("degraded: broker: it does not answer; 1 held"));
         assert!(watch.judged(at(20), &held).is_none());
-        assert!(watch.judged(at(30), &because(&["broker: it is away", "1 held"])).is_none());
+        assert!(watch.judged(at(30), &because(&["broker: it does not answer", "2 held"])).is_none());
         assert!(watch.judged(at(68), &both).is_none(), "what was said last still holds");
     }
 }
