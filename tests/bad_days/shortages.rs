@@ -38,16 +38,16 @@ fn slots_with_descriptors_work_and_status_names_emfile_for_the_others() {
 #[test]
 fn start_is_refused_with_the_limit_when_descriptors_are_too_few() {
     let sandbox = Sandbox::new(Setting::Plain);
-    for few in ["20", "41"] {
+    for few in ["20", "42"] {
         let limit = format!("--nofile={few}:{few}");
         let mut running = sandbox.start_under(&["prlimit", &limit], &["-w", "1", "--burst"]);
         assert_eq!(running.wait().code(), Some(74), "{}", sandbox.stderr());
         let said = sandbox.stderr();
-        assert!(said.contains("a supervisor needs 42 descriptors"), "{said}");
+        assert!(said.contains("a supervisor needs 43 descriptors"), "{said}");
         assert!(said.contains(&format!("the limit is {few}")) && said.contains("LimitNOFILE="), "{said}");
         assert!(!sandbox.path("state").exists(), "it leaves nothing");
     }
-    let _running = sandbox.start_under(&["prlimit", "--nofile=42:42"], &["-w", "1"]);
+    let _running = sandbox.start_under(&["prlimit", "--nofile=43:43"], &["-w", "1"]);
     wait_until("all slots are up", || is_up(&sandbox.status()));
     assert_works(&sandbox);
 }
