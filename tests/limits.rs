@@ -406,7 +406,7 @@ fn check_stopped(sandbox: &Sandbox, put: impl Fn(&Sandbox) -> String) {
     let slot = || sandbox.status()["pools"][0]["slots"][0].clone();
     let pid = slot()["process"]["pid"].as_i64().unwrap() as i32;
     sandbox::kill(pid, "STOP");
-    wait_until("it has been stopped for long", || slot()["jobs"][0]["stopped"].as_f64() > Some(6.0));
+    wait_until("it has been stopped for long", || slot()["jobs"][0]["stopped"].as_f64() > Some(16.0));
     let said = sandbox.ok(&["why", "job", &jid]);
     assert!(said.contains("has been stopped by a signal for "), "{said}");
     let reasons = sandbox.status()["reasons"].to_string();
@@ -420,7 +420,7 @@ fn check_stopped(sandbox: &Sandbox, put: impl Fn(&Sandbox) -> String) {
 #[test]
 fn time_for_which_a_stranger_stops_a_program_counts_towards_no_limit() {
     let sandbox = python::new();
-    let _running = programs(&sandbox, "{time: 5s}");
+    let _running = programs(&sandbox, "{time: 15s}");
     let script = "echo > begun-a; until [ -e go ]; do sleep 0.05; done";
     check_stopped(&sandbox, |sandbox| sandbox.put(&["sh", "-c", script]));
 }
@@ -430,7 +430,7 @@ fn time_for_which_a_stranger_stops_a_worker_counts_towards_no_limit() {
     for (mode, class) in [("prefork", "hold"), ("coroutine", "hold.async")] {
         let sandbox = python::new();
         let settings =
-            format!("{{name: default, mode: {mode}, workers: 1, limits: {{time: 5s}}, PYTHON app}}");
+            format!("{{name: default, mode: {mode}, workers: 1, limits: {{time: 15s}}, PYTHON app}}");
         let _running = start_file(&sandbox, &format!("pools: [{settings}]\n"));
         check_stopped(&sandbox, |sandbox| python::put(sandbox, class, "\"a\""));
     }

@@ -52,7 +52,7 @@ async fn is_soon_over(scheme: &str) {
     })
     .await;
     let over = asks_until(&scene, "it is over", || !deaf());
-    assert!(tokio::time::timeout(Duration::from_secs(10), over).await.is_ok(), "{:?}", told());
+    assert!(tokio::time::timeout(Duration::from_secs(15), over).await.is_ok(), "{:?}", told());
 }
 
 #[tokio::test]

@@ -110,7 +110,7 @@ impl<'a> Story<'a> {
             let may_run = || self.outage == Outage::Unhidden && began.elapsed() >= LEASE / 2;
             let is_over = || match self.job(State::Runs).runs().as_slice() {
                 [one] => *one == runs,
-                [one, _] => *one == runs && may_run(),
+                [one, _] | [one, _, _] => *one == runs && may_run(),
                 _ => false,
             };
             stays(LASTS.saturating_sub(began.elapsed()), "it does not run again", is_over);
@@ -140,13 +140,19 @@ impl<'a> Story<'a> {
         self.job(State::Retries).assert_end("complete", 2);
         let (runs, count) = (self.job(State::Runs), if self.is_cut_off() { 2 } else { 1 });
         wait_within(PATIENCE, "one runs again if it was ended", || runs.runs().len() >= count);
-        assert_eq!(runs.runs().len(), count, "{} {}", self.when_cut_off, runs.said());
+        // Where nothing is hidden, its second life may be cut off as well before the outage is over.
+        let most = if self.outage == Outage::Unhidden && count == 2 { 3 } else { count };
+        let is_right = |ran: usize| (count..=most).contains(&ran);
+        assert!(is_right(runs.runs().len()), "{} {}", self.when_cut_off, runs.said());
         if count == 1 {
             let pid = runs.runs()[0];
             stays(LEASE, "nobody ends it for what is over", || alive(pid) && runs.runs() == [pid]);
         }
         runs.go();
-        runs.assert_end("complete", count);
+        wait_within(PATIENCE, "it ends", || runs.has_ended());
+        let ran = runs.runs().len();
+        assert!(is_right(ran), "{} {}", self.when_cut_off, runs.said());
+        runs.assert_end("complete", ran);
         self.jobs
             .iter()
             .filter(|job| job.state.needs().is_some())

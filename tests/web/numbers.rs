@@ -77,6 +77,7 @@ fn numbers_of_workers_are_those_of_the_commands() {
     wait_until("the others have ended, and its children sleep", || {
         busy(&now(), &sleeping).is_some_and(|slot| is_still(&slot))
             && sandbox.json(&["queue", "list", "--json"])["default"]["jobs"]["failed"] == 3
+            && now()["pools"][0]["slots"].to_string().matches("\"state\":\"ready\"").count() == 7
     });
     // A process may grow between two looks: what is equal in two of them stood on the page between them.
     let (before, shown, after) = loop {
