@@ -101,7 +101,7 @@ class Preload(RqTest):
 
     def test_an_import_that_does_not_end_is_given_up(self):
         with open(os.path.join(self.place.name, "hurry.py"), "w") as file:
-            file.write("from taskvisor.worker import preload\npreload._PATIENCE = 0.2\n")
+            file.write("from taskvisor.worker import preload\npreload._PATIENCE = 3\n")
         # The first import is that of the job.
         self.write("tasks_hang", "import threading\nif os.path.exists(__file__ + '.seen'):\n    threading.Event().wait()\n"
                                  "open(__file__ + '.seen', 'w').close()")

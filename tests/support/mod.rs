@@ -22,7 +22,7 @@ use wire::program::{Failed, Program, Said};
 #[allow(unused_imports, reason = "each test binary uses a part of this")]
 pub use missing::missing;
 
-pub const SOON: Duration = Duration::from_secs(20);
+pub const SOON: Duration = Duration::from_secs(40);
 
 /// Waits for a condition with a deadline.
 pub fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() -> bool) {
