@@ -55,7 +55,7 @@ impl Mark {
         Mark { class, name }
     }
 
-    /// What it is called.
+    /// Its name in the legend and in the text of a chart.
     pub fn name(&self) -> &'static str {
         self.name
     }

@@ -152,8 +152,8 @@ impl Live {
             };
             news.iter().for_each(|news| self.hear(&mut topics, news));
             self.tell(&mut topics);
-            // What comes in the meantime is told in one message. `next` loses nothing when it is dropped: what came of a
-            // line is kept in `lines`.
+            // All events within the pause make one message. A `next` that is dropped by the timeout loses nothing:
+            // `lines` keeps the part of a line that it has read.
             let end = Instant::now() + PAUSE;
             loop {
                 match tokio::time::timeout_at(end, lines.next()).await {

@@ -57,7 +57,7 @@ async fn is_told(scheme: &str, mark: &[&str]) -> Scene {
     scene.ask(&["FLUSHALL"]);
     let complete = Verdict::Complete { result: None, next: None };
     assert_eq!(scene.broker.settle(vec![end(0, complete)]).await.unwrap(), [Settling::NotOurs]);
-    until("it is told", async || !told().is_empty()).await;
+    until("status has a complaint", async || !told().is_empty()).await;
     let told = told();
     assert_eq!(told.iter().map(|told| &*told.what).collect::<Vec<_>>(), [WHAT]);
     assert!(told[0].how.contains("was emptied, or another server has taken its place"), "{}", told[0].how);

@@ -39,19 +39,19 @@ async fn asks_until(scene: &Scene, what: &str, is_so: impl Fn() -> bool) {
     assert!(tokio::time::timeout(Duration::from_secs(60), asks).await.is_ok(), "{what}");
 }
 
-/// Connections over `scheme` are reset for so long that it is told. Once they hold, that is over at once, and not when a
-/// wait for jobs has ended by itself.
+/// Resets the connections over `scheme` until the broker complains that new jobs are not heard. The complaint must end
+/// soon after the last reset, and not only when the wait for jobs that follows has run out.
 async fn is_soon_over(scheme: &str) {
     let scene = Scene::over(scheme);
     assert_eq!(scene.try_fetch(1).await.map(|jobs| jobs.len()), Ok(0));
     let told = || scene.broker.complaints().told(clock::now());
     let deaf = || told().iter().any(|told| told.what == "new jobs in Redis are not heard at once");
-    asks_until(&scene, "it is told", || {
+    asks_until(&scene, "the broker complains", || {
         scene.ask(&["CLIENT KILL TYPE pubsub", "CLIENT KILL TYPE normal"]);
         deaf()
     })
     .await;
-    let over = asks_until(&scene, "it is over", || !deaf());
+    let over = asks_until(&scene, "the complaint has ended", || !deaf());
     assert!(tokio::time::timeout(Duration::from_secs(15), over).await.is_ok(), "{:?}", told());
 }
 

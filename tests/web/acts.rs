@@ -370,7 +370,7 @@ fn walk(hand: &impl Hand, scripts: bool) {
     browser.go_to(&page.url, "/");
     browser.scripts(scripts);
     for row in ROWS {
-        // The page of the row before would be fetched again, and may be of what is made anew.
+        // The page of the row before updates itself: it could show what this row makes before the order is given.
         browser.go("about:blank");
         let name = (row.make)(&sandbox);
         assert!(!(row.is_done)(&sandbox, &name), "{} is done before it is ordered", row.act);

@@ -44,7 +44,7 @@ const MONTHS: [&str; 13] = [
     "November",
     "December",
 ];
-/// Limit of the times, days or months that are told one by one.
+/// Limit of the times, days or months that a schedule in words lists one by one.
 const FEW: usize = 7;
 
 impl Field {
@@ -122,7 +122,7 @@ fn in_words(line: &str) -> Option<String> {
     Some(format!("{} at {}", days.unwrap_or_else(|| "daily".into()), list(&times)))
 }
 
-/// What comes again within a day.
+/// The words for a schedule that repeats within a day; None if its times are listed instead.
 fn often(minute: &Field, hour: &Field) -> Option<String> {
     let minutes = match minute {
         Field::Any => "every minute".to_owned(),
@@ -140,7 +140,7 @@ fn often(minute: &Field, hour: &Field) -> Option<String> {
                     let at = if all == [0] { String::new() } else { format!(" at minute {}", list(&which)) };
                     return Some(format!("every {step} hours{from}{at}"));
                 }
-                // Few hours are told one by one.
+                // Up to three hours are listed one by one, by the caller.
                 Field::Range(from, to) if all.len() == 1 && (to + 1).saturating_sub(*from) > 3 => {
                     return Some(format!("hourly from {from:02}:{0:02} to {to:02}:{0:02}", all[0]));
                 }
