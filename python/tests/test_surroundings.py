@@ -48,6 +48,15 @@ CHANGES = [
     ("sys.settrace, sys.setprofile, threading.settrace, threading.setprofile",
      "import sys, threading\nfor m in (sys, threading): m.settrace(lambda *_: None); m.setprofile(lambda *_: None)",
      "[__import__('sys').gettrace(), __import__('sys').getprofile(), __import__('threading')._trace_hook]"),
+    ("sys.excepthook, sys.unraisablehook", "import sys; sys.excepthook = sys.unraisablehook = print",
+     "[getattr(__import__('sys'), name, None) is print for name in ('excepthook', 'unraisablehook')]"),
+    ("threading.excepthook", "import threading; threading.excepthook = print",
+     "getattr(__import__('threading'), 'excepthook', None) is print"),
+    ("warnings.filters", "import warnings; warnings.simplefilter('error')",
+     "[__import__('warnings').filters[0][0], __import__('warnings').warn('heard', ResourceWarning)]"),
+    ("warnings.filters", "import warnings; warnings.catch_warnings().__enter__(); warnings.simplefilter('error')",
+     "[__import__('warnings').filters[0][0], __import__('warnings').warn('heard', ResourceWarning)]"),
+    ("gc.freeze", "import gc; gc.collect(); gc.freeze()", "__import__('gc').get_freeze_count() > 10000"),
     ("threading.stack_size", "import threading; threading.stack_size(1 << 20)", "__import__('threading').stack_size()"),
     ("sys.setswitchinterval", "import sys; sys.setswitchinterval(0.5)", "__import__('sys').getswitchinterval()"),
     ("the locale", "import locale; locale.setlocale(locale.LC_ALL, 'C')", "__import__('locale').setlocale(0)"),
@@ -61,6 +70,9 @@ CHANGES = [
 if hasattr(sys, "get_int_max_str_digits"):
     CHANGES.append(("sys.set_int_max_str_digits", "import sys; sys.set_int_max_str_digits(0)",
                     "__import__('sys').get_int_max_str_digits()"))
+if os.uname().machine == "x86_64":
+    CHANGES.append(("the I/O priority", "import ctypes; ctypes.CDLL(None).syscall(251, 1, 0, 3 << 13)",
+                    "__import__('ctypes').CDLL(None).syscall(252, 1, 0)"))
 if os.getuid() == 0:
     CHANGES.append(("the supplementary groups", "os.setgroups([54321])", "os.getgroups()"))
 
@@ -128,6 +140,27 @@ class Surroundings(WorkerTest):
                 self.assertEqual(after, before)
                 self.assertEqual(worker.stderr()[already:], said, "nothing is left by a job that only looks")
         self.assertEqual(worker.stdout(), "seen\n" * 2)
+
+    def test_limits_that_native_code_or_another_process_changes_are_put_back(self):
+        worker = self.worker()
+        look = "__import__('resource').getrlimit(7)"
+        limits = "(ctypes.c_ulong * 2)(64, __import__('resource').getrlimit(7)[1])"
+        calls = {"itself": f"ctypes.CDLL(None).setrlimit(7, {limits})\n__import__('time').sleep(0.001)",
+                 "a child": "import os, subprocess, sys\nsubprocess.check_call([sys.executable, '-c', 'import resource, os; "
+                            "p = os.getppid(); resource.prlimit(p, 7, (64, resource.prlimit(p, 7)[1]))'])"}
+        for who, call in calls.items():
+            with self.subTest(who):
+                before = worker.outcome("does", ["", look])["result"]
+                worker.outcome("does", [f"import ctypes\n{call}"])
+                self.assertEqual(worker.outcome("does", ["", look])["result"], before)
+        self.assertEqual(worker.stderr().count("the limit NOFILE"), len(calls))
+
+    def test_context_of_decimal_that_the_application_made_is_as_new_for_each_job(self):
+        for mode, job in (("prefork", "divides"), ("coroutine", "divides"), ("coroutine", "awaits")):
+            with self.subTest(mode=mode, job=job):
+                worker = self.worker(mode=mode, module="sample_with_decimal")
+                for digits in (3, 4):
+                    self.assertEqual(worker.outcome(job, [digits])["result"], ["50", "0.333" + "3" * (digits - 3)])
 
     def test_what_cannot_be_put_back_ends_the_worker_after_the_job(self):
         change, name = (("os.setresuid(65534, 65534, 65534)", "the user") if os.getuid() == 0 else

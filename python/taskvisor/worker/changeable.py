@@ -1,6 +1,6 @@
 """What a job can change of its process, as a table: how each field is read, put back and named.
 
-Each field is read after each job, so reading takes at most a system call for each value: no file of `/proc` is opened then.
+Each field is read after each job, so reading takes at most a system call: no file of `/proc` is opened then.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ import gc
 import importlib
 import logging
 import os
-import resource
 import sys
 import threading
+import warnings
+from functools import partial
 
-from . import dump_later
+from . import dump_later, io_priority, limits, watched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,10 +22,8 @@ if TYPE_CHECKING:
 
 #: The C modules, without the enums and checks of those in Python.
 _signal: Any = sys.modules["_signal"]
-#: All of Linux. The module has no name for LOCKS, which has the number 10.
-_LIMIT_NAMES = ("CPU", "FSIZE", "DATA", "STACK", "CORE", "RSS", "NPROC", "NOFILE", "MEMLOCK", "AS", "LOCKS", "SIGPENDING",
-                "MSGQUEUE", "NICE", "RTPRIO", "RTTIME")
-_LIMITS = [getattr(resource, f"RLIMIT_{name}", 10) for name in _LIMIT_NAMES]
+#: What Python calls with an exception that nobody has caught.
+_HOOKS = ((sys, "excepthook"), (sys, "unraisablehook"), (threading, "excepthook"))
 
 
 class Field:
@@ -49,6 +48,7 @@ class Field:
 def fields() -> list[Field]:
     """All of them. Those that need the rights of the user come after it."""
     locale: Any = importlib.import_module("_locale")
+    io = io_priority.access()
     return [
         Field("the user", os.getresuid, lambda before: os.setresuid(*before)),
         Field("the group", os.getresgid, lambda before: os.setresgid(*before)),
@@ -57,7 +57,7 @@ def fields() -> list[Field]:
         Field("a timer (ITIMER_PROF)", *_timer(_signal.ITIMER_PROF)),
         Field("the mask of signals", lambda: _signal.pthread_sigmask(_signal.SIG_BLOCK, ()),
               lambda before: _signal.pthread_sigmask(_signal.SIG_SETMASK, before)),
-        Field("the limit", _limits, _set_limits, _changed_limits),
+        Field("the limit", limits.read, limits.put_back, limits.differing),
         Field("the nice value", lambda: os.getpriority(os.PRIO_PROCESS, 0),
               lambda before: os.setpriority(os.PRIO_PROCESS, 0, before)),
         Field("the processors", lambda: os.sched_getaffinity(0), lambda before: os.sched_setaffinity(0, before)),
@@ -70,6 +70,8 @@ def fields() -> list[Field]:
         _several(_interpreter()),
         Field("the locale", lambda: locale.setlocale(locale.LC_ALL, None),
               lambda before: locale.setlocale(locale.LC_ALL, before)),
+        # After the nice value, from which some kernels take it.
+        *([] if io is None else [Field("the I/O priority", *io)]),
     ]
 
 
@@ -82,14 +84,39 @@ def _interpreter() -> list[tuple[str, Any, Any]]:
         ("gc.set_debug", gc.get_debug, gc.set_debug),
         ("sys.settrace", sys.gettrace, sys.settrace),
         ("sys.setprofile", sys.getprofile, sys.setprofile),
-        ("threading.settrace", lambda: getattr(threading, "_trace_hook", None), threading.settrace),
-        ("threading.setprofile", lambda: getattr(threading, "_profile_hook", None), threading.setprofile),
+        ("threading.settrace", partial(getattr, threading, "_trace_hook", None), threading.settrace),
+        ("threading.setprofile", partial(getattr, threading, "_profile_hook", None), threading.setprofile),
+        *(_hook(module, name) for module, name in _HOOKS),
+        ("warnings.filters", *_warning_filters()),
         ("threading.stack_size", threading.stack_size, threading.stack_size),
         ("sys.setswitchinterval", sys.getswitchinterval, sys.setswitchinterval),
     ]
+    if not watched.of_freeze.any:  # Nobody can tell the objects that an application freezes from those of a job.
+        known.append(("gc.freeze", lambda: watched.of_freeze.any, _unfreeze))
     if hasattr(sys, "get_int_max_str_digits"):  # Not in older releases of Python 3.7 to 3.10.
         known.append(("sys.set_int_max_str_digits", sys.get_int_max_str_digits, sys.set_int_max_str_digits))
     return known
+
+
+def _unfreeze(_never: bool) -> None:
+    gc.unfreeze()
+    watched.of_freeze.forget()
+
+
+def _hook(module: Any, name: str) -> tuple[str, Any, Any]:
+    return f"{module.__name__}.{name}", partial(getattr, module, name, None), partial(setattr, module, name)
+
+
+def _warning_filters() -> tuple[Callable[[], Any], Callable[[Any], object]]:
+    """What Python does with each warning. The list stays the same one: the C module may keep it."""
+    filters: Any = warnings.filters
+
+    def write(before: Any) -> None:
+        setattr(warnings, "filters", filters)
+        # Python has warnings judged anew after this.
+        warnings.resetwarnings()
+        filters[:] = before
+    return lambda: tuple(warnings.filters), write
 
 
 def _several(parts: list[tuple[str, Any, Any]]) -> Field:
@@ -134,13 +161,14 @@ def _timer(which: int) -> tuple[Callable[[], float], Callable[[float], object]]:
 
 def _oom_score() -> tuple[Callable[[], bytes], Callable[[bytes], object]]:
     """How soon the kernel kills this process for want of memory. The file stays open: to open it costs more than to read it."""
-    path, descriptor, pread = "/proc/self/oom_score_adj", -1, os.pread
+    path, descriptor, known, pread = "/proc/self/oom_score_adj", -1, b"", os.pread
 
     def read() -> bytes:
-        nonlocal descriptor
+        nonlocal descriptor, known
         try:
             score = pread(descriptor, 16, 0)
-            if score.strip().lstrip(b"-").isdigit():
+            if score == known or score.strip().lstrip(b"-").isdigit():
+                known = score
                 return score
         except OSError:
             pass
@@ -155,20 +183,6 @@ def _oom_score() -> tuple[Callable[[], bytes], Callable[[bytes], object]]:
         with open(path, "wb", buffering=0) as file:
             file.write(before)
     return read, write
-
-
-def _limits() -> list[tuple[int, int]]:
-    return list(map(resource.getrlimit, _LIMITS))
-
-
-def _set_limits(before: list[tuple[int, int]]) -> None:
-    for number, now, wanted in zip(_LIMITS, _limits(), before):
-        if now != wanted:
-            resource.setrlimit(number, wanted)
-
-
-def _changed_limits(now: list[tuple[int, int]], before: list[tuple[int, int]]) -> str:
-    return ", ".join(name for name, left, right in zip(_LIMIT_NAMES, now, before) if left != right)
 
 
 def _socket_timeout() -> tuple[Callable[[], Optional[float]], Callable[[Optional[float]], object]]:

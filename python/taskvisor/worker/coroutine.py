@@ -22,7 +22,7 @@ from ..client.running_job import Job, of_task
 from ..errors import Interrupted, PutError, SoftTimeLimitExceeded, TimeLimitExceeded
 from ..protocol import frames
 from ..protocol.frames import answer, split_lines
-from . import outcome, streams
+from . import decimals, outcome, streams
 from .application import Application, Function
 from .fork_guard import ForkGuard, leave_child
 from .loop_watch import LoopWatch, Watched
@@ -244,6 +244,7 @@ class Worker:
         if run.task is not None:
             run.task.has_begun = True
         try:
+            decimals.separate()
             args, kwargs = function.call_for(run.job.data)
             around.begin(run.job)
             result = await calling.call_async(function.function, args, kwargs)
@@ -256,6 +257,7 @@ class Worker:
 
     def _in_thread(self, run: _Run, function: Function) -> None:
         try:
+            decimals.separate()
             args, kwargs = function.call_for(run.job.data)
             around.begin(run.job)
             result = calling.call(function.function, args, kwargs)

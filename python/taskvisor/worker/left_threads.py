@@ -28,6 +28,7 @@ class LeftThreads:
 
     def __init__(self) -> None:
         self._before: set[threading.Thread] = set()
+        self._are_wrapped = False
 
     def begin_job(self) -> None:
         """Threads that run now were not started by the next job."""
@@ -37,7 +38,11 @@ class LeftThreads:
         if left:
             for thread in [thread for thread in left if thread not in self._before]:
                 del left[thread]
-        _wrap_streams() if left else _unwrap_streams()
+        if left:
+            _wrap_streams()
+        elif self._are_wrapped:
+            _unwrap_streams()
+        self._are_wrapped = bool(left)
 
     def end_job(self, job: Job) -> list[str]:
         """The threads that the job has left, by name. Their output goes to `job` from now on."""

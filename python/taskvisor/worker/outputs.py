@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Lowest number for the spare descriptors.
 _HIGH = 100
+#: `fcntl` has it since Linux 6.10, Python has no name for it.
+_F_DUPFD_QUERY = 1027
 
 
 class Outputs:
@@ -29,6 +31,7 @@ class Outputs:
         self._identities = {number: known for number, known in found.items() if known is not None}
         self._spares = {number: fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, _HIGH) for number in self._identities}
         self._blocks = {number: os.get_blocking(number) for number in self._identities}
+        self._knows_kernel = all(_is_one_file(number, spare) for number, spare in self._spares.items())
         self._streams: dict[str, Any] = {name: _real(getattr(sys, name)) for name in names.values()}
 
     def spares(self) -> list[int]:
@@ -39,10 +42,11 @@ class Outputs:
         """Flushes what the job printed, before its outcome is sent. Returns what else the job had changed here."""
         changed = self._restore_descriptors()
         for name, stream in self._streams.items():
-            if _real(getattr(sys, name)) is not stream:
+            now = getattr(sys, name)
+            if now is not stream and _real(now) is not stream:
                 changed.append(f"sys.{name}")
                 if name != "stdin":
-                    _flush(getattr(sys, name))
+                    _flush(now)
                 # This may be the end of the job's stream, which closes the descriptor if it shares it.
                 setattr(sys, name, stream)
         if changed:
@@ -60,18 +64,23 @@ class Outputs:
         return changed
 
     def _restore_descriptors(self) -> list[str]:
-        changed = []
+        changed: list[str] = []
         for number, spare in self._spares.items():
-            if identity(number) != self._identities[number]:
-                if identity(spare) != self._identities[number]:
-                    raise Closed(f"the job closed descriptors {number} and {spare}, which its output goes to")
-                os.dup2(spare, number)
-                changed.append(f"descriptor {number}")
+            if not self._knows_kernel or not _is_one_file(number, spare):
+                self._put_back(number, spare, changed)
             # A program that the job started and killed may have left it so: Node does.
             if os.get_blocking(number) != self._blocks[number]:
                 os.set_blocking(number, self._blocks[number])
                 changed.append(f"O_NONBLOCK of descriptor {number}")
         return changed
+
+    def _put_back(self, number: int, spare: int, changed: list[str]) -> None:
+        known = self._identities[number]
+        if identity(number) != known:
+            if identity(spare) != known:
+                raise Closed(f"the job closed descriptors {number} and {spare}, which its output goes to")
+            os.dup2(spare, number)
+            changed.append(f"descriptor {number}")
 
     def _reopen(self, number: int, name: str) -> None:
         """Opens the stream anew. The job closed it with its descriptor, which `settle` has restored."""
@@ -82,6 +91,14 @@ class Outputs:
         setattr(sys, f"__{name}__", stream)
         if name in self._streams:
             self._streams[name] = stream
+
+
+def _is_one_file(descriptor: int, spare: int) -> bool:
+    """Whether both lead to one open file. False also where the kernel cannot say: this costs a quarter of `identity`."""
+    try:
+        return bool(fcntl.fcntl(descriptor, _F_DUPFD_QUERY, spare))
+    except OSError:
+        return False
 
 
 def _real(stream: Any) -> Any:

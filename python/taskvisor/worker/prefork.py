@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import sys
 from contextvars import copy_context
-from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
+from resource import RUSAGE_CHILDREN, getrusage
+from time import process_time
 
 from ..client import around, calling, running_job
 from ..client.running_job import Job
 from ..errors import Interrupted, SoftTimeLimitExceeded, TimeLimitExceeded
 from ..protocol.frames import decode, frame, refusal
-from . import outcome, surroundings
+from . import decimals, outcome, surroundings
 from .channel import Channel, Closed, EndOfFile
 from .fork_guard import ForkGuard, leave_child, leave_worker
 from .left_threads import LeftThreads
@@ -48,6 +49,7 @@ class Worker:
         # A process for one job has no next job for which to restore anything.
         self._surroundings = surroundings.note() if jobs is None else None
         self._left_threads = LeftThreads()
+        self._cpu_of_children = cpu_of_children()
         self._outputs = Outputs(for_many_jobs=jobs is None)
         # In a process for one job, no code of the application runs before the job has come.
         self._guard: Optional[ForkGuard] = None if jobs is not None else self._guarded()
@@ -86,7 +88,7 @@ class Worker:
             return
         if self._surroundings is not None:
             self._left_threads.begin_job()
-            before = cpu_seconds()
+            before = process_time() + self._cpu_of_children
         # Context variables that the job sets are dropped with its context.
         done = copy_context().run(self._outcome, job, function)
         if not guard.is_worker:
@@ -95,7 +97,10 @@ class Worker:
         changes = None
         if self._surroundings is not None:
             changes = self._surroundings.restore(job.cwd is not None)
-            done = outcome.with_traces(done, cpu_seconds() - before, self._left_threads.end_job(job))
+            # A process that ends between two jobs is counted for the second one.
+            self._cpu_of_children = cpu_of_children()
+            cpu = process_time() + self._cpu_of_children - before
+            done = outcome.with_traces(done, cpu, self._left_threads.end_job(job))
         changed = self._outputs.settle()
         if changes is not None and (changed or changes.names):
             changes.names[:0] = changed
@@ -123,6 +128,7 @@ class Worker:
         running_job.of_process.job = job
         try:
             try:
+                decimals.separate()
                 if job.cwd is not None:
                     os.chdir(job.cwd)
                 args, kwargs = function.call_for(job.data)
@@ -166,10 +172,10 @@ class Worker:
         return outcome.canceled(job, error) if is_interrupted else outcome.ended_by(job, error)
 
 
-def cpu_seconds() -> float:
-    """CPU time that this process and its ended children have used."""
-    own, children = getrusage(RUSAGE_SELF), getrusage(RUSAGE_CHILDREN)
-    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+def cpu_of_children() -> float:
+    """Seconds of CPU time that processes have used which this one has started, and which have ended."""
+    used = getrusage(RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _is_cancellation(error: BaseException) -> bool:

@@ -12,7 +12,7 @@ import sys
 from ..client import registry
 from ..protocol.frames import frame
 from ..version import VERSION
-from . import dump_later, stacks
+from . import dump_later, stacks, watched
 from .channel import Channel, Closed
 from .loading import print_failure
 from .process import give_up, identity, is_template
@@ -51,6 +51,7 @@ def run(application: Application, load: Callable[[], bool], coroutines: bool, co
         faulthandler.enable(2)
     stacks.offer()
     dump_later.watch()
+    watched.watch()
     if concurrent:
         from . import streams
 

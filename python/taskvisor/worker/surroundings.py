@@ -104,7 +104,7 @@ class Surroundings:
         if no_alarm():
             changes.names.append("an alarm (ITIMER_REAL)")
         getsignal = _signal.getsignal
-        if [getsignal(number) for number in self._numbers] == self._handlers:
+        if list(map(getsignal, self._numbers)) == self._handlers:
             return
         for number, handler in zip(self._numbers, self._handlers):
             if getsignal(number) != handler:

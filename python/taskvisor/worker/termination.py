@@ -17,6 +17,7 @@ from types import FrameType
 
 from ..client.running_job import Job
 from ..errors import Interrupted, SoftTimeLimitExceeded, TimeLimitExceeded
+from . import watched
 from .place import report_place
 
 TYPE_CHECKING = False
@@ -54,6 +55,7 @@ class Termination:
 
     def install(self) -> None:
         """Installs the handler in this process."""
+        watched.of_wakeup.any = True
         # A template's child puts its channel at a number that is free at this moment: the pipe must not have it.
         ends = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self.wake, self._wake_write = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY) for end in ends)
@@ -74,7 +76,10 @@ class Termination:
         # Without the enum names that `signal` looks up for the handler it finds.
         if _signal.getsignal(signal.SIGTERM) != self._on_signal:
             signal.signal(signal.SIGTERM, self._on_signal)
-        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        # To set it looks at the descriptor, which a job may have closed, and its number may be that of another file.
+        if watched.of_wakeup.any or os.get_blocking(self._wake_write):
+            signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+            watched.of_wakeup.forget()
 
     def drain(self) -> None:
         """Empties the pipe to which signals write."""

@@ -1,0 +1,57 @@
+"""The limits of the process. To read all sixteen costs as much as all else that is looked at after a job."""
+
+from __future__ import annotations
+
+import resource
+import time
+
+from . import watched
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional
+
+    Limits = list[tuple[int, int]]
+
+#: All of Linux. The module has no name for LOCKS, which has the number 10.
+_NAMES = ("CPU", "FSIZE", "DATA", "STACK", "CORE", "RSS", "NPROC", "NOFILE", "MEMLOCK", "AS", "LOCKS", "SIGPENDING",
+          "MSGQUEUE", "NICE", "RTPRIO", "RTTIME")
+_NUMBERS = [getattr(resource, f"RLIMIT_{name}", 10) for name in _NAMES]
+#: Calls of Python are seen. Native code and other processes are not, and no process is started in this many seconds.
+_UNSEEN_SECONDS = 0.0005
+
+
+class _Known:
+    """The limits as they were read last, and when."""
+
+    limits: Optional[Limits] = None
+    at = 0.0
+
+
+def read() -> Limits:
+    """The limits. They are looked at anew where they may have changed."""
+    now, known = time.monotonic(), _Known.limits
+    if known is not None and not watched.of_limits.any and now - _Known.at < _UNSEEN_SECONDS:
+        return known
+    watched.of_limits.forget()
+    looked = _look()
+    if looked != known:
+        _Known.limits = looked
+    _Known.at = now
+    return _Known.limits or looked
+
+
+def put_back(before: Limits) -> None:
+    """Sets those that differ."""
+    for number, now, wanted in zip(_NUMBERS, _look(), before):
+        if now != wanted:
+            resource.setrlimit(number, wanted)
+
+
+def differing(now: Limits, before: Limits) -> str:
+    """The names of those that differ."""
+    return ", ".join(name for name, left, right in zip(_NAMES, now, before) if left != right)
+
+
+def _look() -> Limits:
+    return list(map(resource.getrlimit, _NUMBERS))
