@@ -20,6 +20,7 @@ contract!(
     a_crash_is_counted,
     a_held_job_keeps_its_reason_until_it_is_retried [Retry, Holds],
     a_failed_job_keeps_its_failure,
+    an_ended_job_names_its_worker_until_it_waits_again [Retry],
     a_result_is_kept,
     forensics_are_stored_with_the_end_time,
     position_counts_the_jobs_before_a_job [Prioritize, Position, Order, Queues],
@@ -182,13 +183,20 @@ async fn a_failed_job_keeps_its_failure(scene: Scene) {
     scene.say(&a, Verdict::Fail { failure: failure() }).await;
     let failed = scene.record(&"a".into()).await;
     assert_eq!((failed.state, failed.failure), (JobState::Failed, Some(failure())));
-    // A shared broker records the instance that ran the job, so that others can find its output.
-    let others_look = match &scene.place {
-        Place::Memory | Place::File(_) => false,
-        Place::Redis(_) => true,
-        Place::Elsewhere(place) => place.names_the_instance(),
-    };
-    assert!(failed.ended_at.is_some() && failed.instance.is_some() == others_look);
+    assert!(failed.ended_at.is_some());
+}
+
+async fn an_ended_job_names_its_worker_until_it_waits_again(scene: Scene) {
+    let name = |record: JobRecord| (record.instance, record.worker);
+    let known = (Some("me".into()), Some(WorkerName::new("default", worker(1))));
+    for (id, verdict) in [("a", complete()), ("b", Verdict::Fail { failure: failure() })] {
+        scene.put(job(id)).await;
+        let taken = scene.take().await.unwrap();
+        scene.say(&taken, verdict).await;
+        assert_eq!(name(scene.record(&id.into()).await), known, "{id}");
+    }
+    scene.retry("b".into()).await.unwrap();
+    assert_eq!(scene.record(&"b".into()).await.instance, None);
 }
 
 async fn a_result_is_kept(scene: Scene) {

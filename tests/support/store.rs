@@ -74,11 +74,6 @@ pub trait Elsewhere: Send + Sync {
         Count::Interrupted
     }
 
-    /// Whether it records which supervisor ran an ended job.
-    fn names_the_instance(&self) -> bool {
-        false
-    }
-
     /// Fetches again after a fetch that returned these jobs: more may be on their way.
     async fn more(&self, _broker: &Broker, _request: Fetch, at_once: Vec<Fetched>) -> Vec<Fetched> {
         at_once

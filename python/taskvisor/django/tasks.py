@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from functools import partial
 
 from django.db import close_old_connections
 from django.tasks import base
@@ -93,10 +94,14 @@ class TaskFunction:
     def _begin(self, data: Any) -> Any:
         close_old_connections()
         job, now = current_job(), timezone.now()
-        result = base.TaskResult(
+        result = _Running(
             task=self._task, id=job.id, status=base.TaskResultStatus.RUNNING, enqueued_at=None, started_at=now,
             last_attempted_at=now, finished_at=None, args=data["args"], kwargs=data["kwargs"], backend=data["backend"],
-            errors=[], worker_ids=_workers(job))
+            errors=[], worker_ids=partial(_workers, job))
+        object.__setattr__(result, "_attempts", job.attempt)
+        if os.environ.get("TASKVISOR_MODE") == "coroutine":
+            # Here is a thread. Code of the task that looks may be in the event loop, which must not wait.
+            result.worker_ids  # noqa: B018
         task_started.send(sender=type(self._task.get_backend()), task_result=result)
         return result
 
@@ -125,6 +130,32 @@ class TaskFunction:
         object.__setattr__(result, "finished_at", timezone.now())
         object.__setattr__(result, "status", status)
         task_finished.send(sender=type(self._task.get_backend()), task_result=result)
+
+
+class _Running(base.TaskResult):  # type: ignore[misc]  # Without Django installed it is Any.
+    """The result of a task that runs. Its workers are found out when somebody looks: that may be a call to the supervisor,
+    which each process makes once, and so each job of the mode fork would."""
+
+    __slots__ = ("_attempts", "_found")
+
+    @property
+    def attempts(self) -> int:
+        """How many there have been."""
+        found: int = self._attempts
+        return found
+
+    @property
+    def worker_ids(self) -> Any:
+        """The workers of the attempts so far."""
+        found: Any = self._found
+        if callable(found):
+            found = found()
+            object.__setattr__(self, "_found", found)
+        return found
+
+    @worker_ids.setter
+    def worker_ids(self, found: Any) -> None:
+        object.__setattr__(self, "_found", found)
 
 
 #: The name of the worker that is this process, with its pid.

@@ -61,6 +61,11 @@ def workers(context):
 
 
 @task(takes_context=True)
+def names(context, _a):
+    return context.task_result.worker_ids
+
+
+@task(takes_context=True)
 async def coroutine_with_context(context):
     return context.attempt
 

@@ -173,7 +173,7 @@ fn end(
         .conn
         .prepare_cached(
             // Unspent: the attempt that the fetch has counted is taken off.
-            "UPDATE job SET state = ?2, expires_at = NULL, instance = NULL, attempt = max(attempt - 1, 0),
+            "UPDATE job SET state = ?2, expires_at = NULL, attempt = max(attempt - 1, 0),
              interrupted = ?3, ended_at = ?4, failure = coalesce(?5, failure), failure_group = ?6,
              ready_at = ?7 WHERE id = ?1",
         )?

@@ -137,13 +137,14 @@ fn remains_if_unreadable(row: &Row<'_>, trouble: Trouble) -> Result<JobRecord, T
 }
 
 fn whole_record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
+    let state = state(row.get(4)?);
     Ok(JobRecord {
         id: row.get::<_, String>(1)?.into(),
         queue: row.get::<_, String>(2)?.into(),
         class: row.get_ref(3)?.as_str().unwrap_or_default().into(),
         payload: None,
         title: None,
-        state: state(row.get(4)?),
+        state,
         priority: row.get(5)?,
         tags: json(row, 6)?.unwrap_or_default(),
         attempt: row.get(7)?,
@@ -161,7 +162,8 @@ fn whole_record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
         begin_by: moment(row, 33)?,
         started_at: moment(row, 16)?,
         ended_at: moment(row, 17)?,
-        instance: instance(row, 18)?,
+        // Of a job that waits again its history knows it.
+        instance: instance(row, 18)?.filter(|_| state.is_leased() || state.has_ended()),
         holder: None,
         worker: worker(row, 19, 32)?,
         fence: Fence(row.get(20)?),

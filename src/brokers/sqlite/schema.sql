@@ -52,7 +52,7 @@ CREATE TABLE job (
     renewed_at  INTEGER,
     started_at  INTEGER,
     ended_at    INTEGER,
-    instance    TEXT,                  -- only while running or canceling
+    instance    TEXT,                  -- the supervisor that runs it or last ran it
     worker      INTEGER,               -- which life of which slot runs it or last ran it, as the keeper knows it
     pool        TEXT,                  -- the name of that slot's pool; NULL = not known
     class       TEXT NOT NULL,

@@ -192,7 +192,7 @@ fn write(
     store
         .conn
         .prepare_cached(
-            "UPDATE job SET state = ?2, due_at = ?3, expires_at = NULL, instance = NULL, ended_at = ?4,
+            "UPDATE job SET state = ?2, due_at = ?3, expires_at = NULL, ended_at = ?4,
              attempt = max(attempt - ?5, 0), interrupted = interrupted + ?6, unknown = unknown + ?11, crashes = crashes + ?7, result = ?8,
              failure = CASE ?2 WHEN 4 THEN NULL ELSE coalesce(?9, failure) END,
              forensics = coalesce(?10, forensics), failure_group = ?12, ready_at = ?13 WHERE id = ?1",

@@ -10,6 +10,8 @@ use model::{Class, Fleet, Happened, Instance, JobRecord, Member, QueueName};
 pub struct Hosts {
     /// Whether other hosts may share the jobs.
     pub shared: bool,
+    /// Whether there is no other supervisor, which the embedded store has not.
+    alone: bool,
     members: Vec<Member>,
 }
 
@@ -27,8 +29,10 @@ impl Hosts {
     /// If the store is not shared, its broker cannot show supervisors, which is no failure.
     fn of_answer(answer: Result<Fleet, Failure>) -> Result<Hosts, Failure> {
         match answer {
-            Ok(fleet) => Ok(Hosts { shared: true, members: fleet.supervisors }),
-            Err(refused) if refused.code == exit::UNSUPPORTED => Ok(Hosts::default()),
+            Ok(fleet) => Ok(Hosts { shared: true, alone: false, members: fleet.supervisors }),
+            Err(refused) if refused.code == exit::UNSUPPORTED => {
+                Ok(Hosts { alone: true, ..Hosts::default() })
+            }
             Err(failure) => Err(failure),
         }
     }
@@ -43,8 +47,11 @@ impl Hosts {
         }
     }
 
-    /// Adds the host to each instance in a job's data, for people.
+    /// Adds the host to each instance in a job's data, for people. Where there is one supervisor, none is named.
     pub fn name_in(&self, job: &mut JobRecord) {
+        if self.alone {
+            job.instance = None;
+        }
         let attempts = job.history.iter_mut().filter_map(|entry| match &mut entry.what {
             Happened::Attempt(attempt) => attempt.instance.as_mut(),
             Happened::Canceled { .. } | Happened::Retried { .. } => None,
@@ -88,16 +95,18 @@ mod tests {
             ..Member::default()
         };
         let silent = Member { silent: true, ..member("beta", "i-2") };
-        Hosts { shared: true, members: vec![member("alpha", "q1-1"), silent] }
+        Hosts { shared: true, alone: false, members: vec![member("alpha", "q1-1"), silent] }
     }
 
     #[test]
     fn an_instance_is_shown_with_its_host() {
         let mut job = failed_job();
         hosts().name_in(&mut job);
-        assert_eq!(job.instance.unwrap().as_str(), "q1-1 on alpha");
+        assert_eq!(job.instance.as_ref().unwrap().as_str(), "q1-1 on alpha");
         assert_eq!(hosts().place(&"i-2".into()), "i-2 on beta (which is SILENT)");
         assert_eq!(hosts().place(&"i-3".into()), "i-3");
+        Hosts { alone: true, ..Hosts::default() }.name_in(&mut job);
+        assert_eq!(job.instance, None);
     }
 
     #[test]

@@ -22,10 +22,6 @@ impl Elsewhere for Queues {
         JobState::Failed
     }
 
-    fn names_the_instance(&self) -> bool {
-        true
-    }
-
     fn afresh(&self) -> Box<dyn Elsewhere> {
         start()
     }
