@@ -7,8 +7,10 @@ import re
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -196,7 +198,7 @@ class Sentinels(RedisTest):
         self.assertEqual(self.record("by-unix")["queue"], "q")
 
     def test_addresses_are_read_as_the_supervisor_reads_them(self):
-        from taskvisor.protocol import redis_address
+        from taskvisor.protocol import redis_address, redis_tls
 
         def asked(hosts):
             made = redis_address.by_sentinel(f"redis+sentinel://u:p@{hosts}/m/2", {"socket_timeout": 5.0})
@@ -208,8 +210,8 @@ class Sentinels(RedisTest):
                          [("::1", 5), ("fe80::1", 26379), ("::2", 26379), ("h", 6), ("h", 26379)])
         # A stopped sentinel keeps nobody for ever.
         self.assertEqual({one["socket_timeout"] for one in found}, {5.0})
-        url = redis_address.plain("rediss+sentinel://:p%2Bw@h/m?sentinel_pass=s+%2F&sentinel_tls=yes&ca=/a+b.pem")
-        made = redis_address.by_sentinel(url)
+        url = "rediss+sentinel://:p%2Bw@h/m?sentinel_pass=s+%2F&sentinel_tls=yes&ca=/a+b.pem"
+        made = redis_address.by_sentinel(redis_address.plain(url), redis_tls.options(url))
         asked_of = made.connection_pool.sentinel_manager.sentinels[0].connection_pool.connection_kwargs
         self.assertEqual((asked_of["password"], asked_of["ssl_ca_certs"], asked_of["ssl_check_hostname"]), ("s+/", "/a+b.pem", True))
         server = made.connection_pool.connection_kwargs
@@ -217,6 +219,54 @@ class Sentinels(RedisTest):
         for wrong in ("[::1", "[::1]x", "a:b:c", "h:x"):
             with self.subTest(host=wrong), self.assertRaisesRegex(ValueError, "HOST:PORT"):
                 asked(wrong)
+
+
+class Tls(unittest.TestCase):
+    def setUp(self):
+        site = rq_installed.site(REDIS_PY, "redis")
+        if site not in sys.path:
+            sys.path.append(site)
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        # As a URL would decode it once, or twice.
+        self.place = os.path.join(directory.name, "a%2520b+c")
+        for name in ("ours", "other"):
+            subprocess.check_call(
+                ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
+                 "subjectAltName=DNS:localhost", "-keyout", self.place + name + ".key", "-out", self.place + name],
+                stderr=subprocess.DEVNULL)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.place + "ours", self.place + "ours.key")
+        server = socket.socket()
+        self.addCleanup(server.close)
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        self.port = server.getsockname()[1]
+
+        def shake():
+            while True:
+                try:
+                    taken, _ = server.accept()
+                    context.wrap_socket(taken, server_side=True).close()
+                except OSError as error:
+                    if not isinstance(error, ssl.SSLError):
+                        return
+        threading.Thread(target=shake, daemon=True).start()
+
+    def test_ca_of_the_url_is_the_only_one_whatever_its_name(self):
+        from taskvisor.redis import RedisClient
+        from taskvisor.rq.connection import connection
+
+        def shake(ca):
+            url = f"rediss://localhost:{self.port}/0?ca={self.place}{ca}"
+            for redis in (RedisClient(url).place.link.redis, connection("rq+" + url, None)):
+                pool = redis.connection_pool
+                pool.connection_class(**pool.connection_kwargs)._connect().close()
+
+        with mock.patch.dict(os.environ, SSL_CERT_FILE=self.place + "ours"):
+            shake("ours")
+            with self.assertRaises(ssl.SSLCertVerificationError):
+                shake("other")
 
 
 class Forked(RedisTest):

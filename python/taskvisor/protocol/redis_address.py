@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import socket
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
+
+from . import redis_tls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,27 +18,23 @@ _OURS = {"protocol", "prefix", "name", "results_ttl", "worker_ttl", "maintenance
 
 #: Schemes that the supervisor knows by other names than redis-py.
 _SCHEMES = {"valkey": "redis", "valkeys": "rediss", "redis+unix": "unix"}
-#: Options that name files.
-_FILES = ("ca", "cert", "key")
 #: Names of options: the supervisor's, and those of redis-py.
-_NAMES = {"ca": "ssl_ca_certs", "cert": "ssl_certfile", "key": "ssl_keyfile", "user": "username", "pass": "password"}
+_NAMES = {"user": "username", "pass": "password"}
 
 
 def plain(url: str) -> str:
-    """The URL for redis-py, made of one for the supervisor.
+    """The URL for redis-py, made of one for the supervisor, without the files that `redis_tls.options` takes from it.
 
     >>> plain("rq+redis://:pw@host:6380/2?name=w1&socket_timeout=5")
     'redis://:pw@host:6380/2?socket_timeout=5'
     >>> plain("rq+unix:///run/redis.sock?db=1")
     'unix:///run/redis.sock?db=1'
     >>> plain("rq+rediss://host/0?ca=/etc/ca.pem")
-    'rediss://host/0?ssl_ca_certs=%2Fetc%2Fca.pem'
+    'rediss://host/0'
     >>> plain("rq+unix:///run/redis.sock?pass=pw")
     'unix:///run/redis.sock?password=pw'
     >>> plain("valkeys://host/0"), plain("redis+unix:///run/redis.sock")
     ('rediss://host/0', 'unix:///run/redis.sock')
-    >>> plain("rediss://host/0?ca=/etc/a+b%20c.pem")
-    'rediss://host/0?ssl_ca_certs=%2Fetc%2Fa%2Bb%2520c.pem'
     """
     url = url[3:] if url.startswith("rq+") else url
     head, _, query = url.partition("?")
@@ -44,9 +42,8 @@ def plain(url: str) -> str:
     head = _SCHEMES.get(scheme, scheme) + mark + rest
     kept = []
     for name, value in _pairs(query):
-        if name not in _OURS:
-            # The supervisor takes the names of files as they stand, and redis-py decodes them.
-            kept.append(f"{_NAMES.get(name, name)}={quote(value, safe='') if name in _FILES else value}")
+        if name not in _OURS and name not in redis_tls.FILES:
+            kept.append(f"{_NAMES.get(name, name)}={value}")
     return f"{head}?{'&'.join(kept)}" if kept else head
 
 
@@ -95,7 +92,8 @@ def by_sentinel(url: str, more: Optional[dict[str, Any]] = None) -> Any:
     master, _, db = path.strip("/").partition("/")
     # As in the part before the host, where a plus is a plus.
     query = {name: unquote(value) for name, value in _pairs(asked)}
-    tls = {name: value for name, value in query.items() if name.startswith("ssl_")}
+    given = {**query, **(more or {})}
+    tls = {name: value for name, value in given.items() if name.startswith("ssl_")}
     sentinels = [_sentinel(host) for host in hosts.split(",")]
     own: dict[str, Any] = {"username": query.get("sentinel_user"), "password": query.get("sentinel_pass")}
     # A sentinel that is stopped keeps nobody for ever, either.
@@ -109,6 +107,8 @@ def by_sentinel(url: str, more: Optional[dict[str, Any]] = None) -> Any:
         own.update({"ssl": True, "ssl_check_hostname": True, **tls})
     sentinel = importlib.import_module("redis.sentinel").Sentinel(
         sentinels, sentinel_kwargs={name: value for name, value in own.items() if value}, **options)
+    for known in sentinel.sentinels:
+        redis_tls.pin(known.connection_pool)
     return sentinel.master_for(unquote(master) or "mymaster")
 
 

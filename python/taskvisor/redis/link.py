@@ -9,7 +9,7 @@ import time
 from ..client import asking
 from ..client.settings import settings
 from ..errors import NoSuchJob, PutError, SupervisorError
-from ..protocol import redis_address
+from ..protocol import redis_address, redis_tls
 from . import connection
 
 TYPE_CHECKING = False
@@ -71,12 +71,14 @@ class Link:
         # `surely` tries again; were redis-py to do so as well, one try would take four times as long.
         options: dict[str, Any] = {"socket_timeout": connection.ANSWER_SECONDS,
                                    "socket_connect_timeout": connection.CONNECT_SECONDS,
-                                   "retry": redis.retry.Retry(redis.backoff.NoBackoff(), 0)}
+                                   "retry": redis.retry.Retry(redis.backoff.NoBackoff(), 0),
+                                   **redis_tls.options(url)}
         if plain.startswith("rediss://"):
             options["ssl_check_hostname"] = True  # Older versions of redis-py do not look whose certificate it is.
         self.redis: Any = (redis_address.by_sentinel(plain, options) if "+sentinel://" in plain
                            else redis.Redis.from_url(plain, **options))
         pool = self.redis.connection_pool
+        redis_tls.pin(pool)
         pool.connection_class = connection.bound(pool.connection_class)
         #: The address without its password.
         self.name: str = redis_address.shown(url)

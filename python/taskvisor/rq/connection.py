@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 
+from ..protocol import redis_tls
 from ..protocol.redis_address import by_sentinel, plain
 
 TYPE_CHECKING = False
@@ -15,11 +16,16 @@ def connection(url: Optional[str], path: Optional[str]) -> Any:
     """A connection that is not opened yet. Without a URL, using it raises an error that says so."""
     if not url:
         return _Nowhere()
+    files = redis_tls.options(url)
     url = plain(url)
     if "+sentinel://" in url:
-        return by_sentinel(url)
-    module, _, name = (path or "redis.Redis").rpartition(".")
-    return getattr(importlib.import_module(module), name).from_url(url)
+        made = by_sentinel(url, files)
+    else:
+        module, _, name = (path or "redis.Redis").rpartition(".")
+        made = getattr(importlib.import_module(module), name).from_url(url, **files)
+    if files:
+        redis_tls.pin(made.connection_pool)
+    return made
 
 
 class _Nowhere:
