@@ -35,7 +35,7 @@ const MUTANTS: [Mutant; 39] = [
     },
     Mutant {
         name: "lets the old go before the new are there",
-        file: "pool/changes.rs",
+        file: "pool/heir.rs",
         old: "self.slots.index().count(Kind::ToCome)",
         new: "if ON { 0 } else { self.slots.index().count(Kind::ToCome) }",
     },
@@ -221,9 +221,9 @@ const MUTANTS: [Mutant; 39] = [
     },
     Mutant {
         name: "does not renew what does not die",
-        file: "reconcile.rs",
+        file: "pool/tend.rs",
         old: "due.extend(slot.leased_mut()",
-        new: "let renewed = Some(&mut *slot).filter(|slot| !ON || !slot.is_stuck());\n                due.extend(renewed.into_iter().flat_map(|slot| slot.leased_mut())",
+        new: "let renewed = Some(&mut *slot).filter(|slot| !ON || !slot.is_stuck());\n            due.extend(renewed.into_iter().flat_map(|slot| slot.leased_mut())",
     },
     Mutant {
         name: "lets a suspect begin beside others",

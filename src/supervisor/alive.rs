@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::classes::Unknown;
-use crate::pool::{Ahead, Edit};
-use crate::restart::{Boots, Random};
+use crate::pool::{Edit, Lessons};
+use crate::restart::Random;
 use crate::settle::tally;
 use crate::slot::{End, Phase, Running, Slot};
 use crate::unsettled::Unsettled;
@@ -15,14 +14,11 @@ impl Supervisor {
     /// This very life, never an earlier or later one in the same slot.
     pub(super) fn life(&mut self, worker: WorkerId) -> Option<Alive<'_>> {
         let (at, slot) = self.place_of(worker)?;
-        let pool = self.pools.get_mut(at)?;
-        let slot = pool.slots.edit(slot, &pool.settings);
+        let (pool, slot, lessons) = self.pools.get_mut(at)?.lesson(slot);
         let (unsettled, tallies) = (&mut self.unsettled, &mut self.tallies);
         let book = Book { unsettled, tallies, orders: &mut self.orders };
-        let (boots, unknown, ahead) = (&mut pool.boots, &mut pool.unknown, &mut pool.ahead);
-        let random = &mut self.random;
         let alive = !slot.is_down();
-        alive.then_some(Alive { pool: &pool.settings, slot, boots, unknown, ahead, random, book })
+        alive.then_some(Alive { pool, slot, lessons, random: &mut self.random, book })
     }
 }
 
@@ -30,9 +26,7 @@ impl Supervisor {
 pub(super) struct Alive<'a> {
     pub(super) pool: &'a PoolSettings,
     pub(super) slot: Edit<'a>,
-    pub(super) boots: &'a mut Boots,
-    pub(super) unknown: &'a mut Unknown,
-    pub(super) ahead: &'a mut Ahead,
+    pub(super) lessons: Lessons<'a>,
     pub(super) random: &'a mut Random,
     pub(super) book: Book<'a>,
 }

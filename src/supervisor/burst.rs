@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::pool::{Kind, Pool};
+use crate::pool::Pool;
 use crate::{Command, GaveUp, Supervisor};
 use model::{Class, Instant, Stop};
 
@@ -37,7 +37,7 @@ impl Supervisor {
         if !down.is_empty() && down.len() == self.staffed().count() {
             return self.give_up(now, GaveUp::Undone(down.join("; ")));
         }
-        let silence = self.staffed().filter_map(|pool| pool.intake.silent_for(now)).max();
+        let silence = self.staffed().filter_map(|pool| pool.silent_for(now)).max();
         if let Some(silence) = silence.filter(|silence| *silence >= BROKER_PATIENCE) {
             let why = format!("the broker has not answered a fetch for {} s", silence.as_secs());
             self.give_up(now, GaveUp::NoBroker(why));
@@ -56,8 +56,8 @@ impl Supervisor {
             // Jobs of a pool that cannot run them would keep the burst going: `on_idle` names that pool
             // instead.
             let pools = || self.staffed().filter(|pool| self.cannot_run(pool).is_none());
-            let queues = pools().flat_map(|pool| pool.settings.queues.clone()).collect();
-            let unknown: Vec<Class> = pools().flat_map(|pool| pool.unknown.counts().into_keys()).collect();
+            let queues = pools().flat_map(|pool| pool.settings().queues.clone()).collect();
+            let unknown: Vec<Class> = pools().flat_map(|pool| pool.unknown_classes()).collect();
             self.orders.push_back(Command::AskIdle(queues, unknown));
             self.ask_at = Some(now + ASK_IDLE);
         }
@@ -66,7 +66,7 @@ impl Supervisor {
     /// Whether no job runs, no verdict is unconfirmed, and the last fetch of each pool that can run jobs found its queues
     /// empty.
     pub(super) fn is_quiet(&self) -> bool {
-        let has_asked = |pool: &Pool| !pool.intake.maybe_waiting || self.cannot_run(pool).is_some();
+        let has_asked = |pool: &Pool| !pool.may_find_jobs() || self.cannot_run(pool).is_some();
         self.is_at_rest() && self.staffed().all(has_asked)
     }
 
@@ -78,17 +78,10 @@ impl Supervisor {
     /// Why no job begins in a pool: its workers fail to boot, its programs to start, or it was left paused by an earlier
     /// start, so that nobody is about to resume it. None if that is not so.
     fn cannot_run(&self, pool: &Pool) -> Option<String> {
-        let name = &pool.settings.name;
-        match pool.boots.probing.as_deref().or_else(|| cannot_begin(pool)) {
+        let name = pool.name();
+        match pool.cannot_run(TRIES) {
             Some(why) => Some(format!("pool {name}: {why}")),
-            None => self.left_paused.get(name).filter(|_| pool.intake.paused).cloned(),
+            None => self.left_paused.get(name).filter(|_| pool.is_paused()).cloned(),
         }
     }
-}
-
-/// Why a pool has failed to begin a job [`TRIES`] times in a row in each of its slots.
-fn cannot_begin(pool: &Pool) -> Option<&str> {
-    let mut slots = pool.slots.index().all(Kind::Wanted).map(|at| &pool.slots[at]);
-    let why = slots.next()?.cannot_begin(TRIES)?;
-    slots.all(|slot| slot.cannot_begin(TRIES).is_some()).then_some(why)
 }

@@ -1,7 +1,6 @@
 //! Exchanges worn out workers for new ones, a few at a time. The only worker of a pool stays until its heir is ready.
 
 use crate::Supervisor;
-use crate::pool::Pool;
 use model::Instant;
 
 impl Supervisor {
@@ -10,9 +9,9 @@ impl Supervisor {
         for number in 0..self.pools.len() {
             match self.pools[number].worn_alone(now) {
                 Some(wear) => {
-                    let fresh = self.pools[number].configured.clone();
+                    let fresh = self.pools[number].configured().clone();
+                    self.pools[number].be_relieved(wear);
                     self.replace(now, number, fresh);
-                    self.pools[number].worn = Some(wear);
                 }
                 None => self.pools[number].exchange_worn(now),
             }
@@ -23,13 +22,13 @@ impl Supervisor {
     /// A worn out worker may still have jobs when its heir is ready. The heir leaves them their places, so that a pool
     /// of one never runs two jobs at a time because of its rules.
     fn leave_room(&mut self) {
-        let leased = |pool: &Pool| pool.slots.iter().map(|slot| slot.leased().count()).sum();
-        let worn = self.pools.iter().filter(|pool| pool.worn.is_some());
+        let relieved = self.pools.iter().filter(|pool| pool.is_relieved());
         let left: Vec<(String, usize)> =
-            worn.map(|pool| (pool.settings.name.clone(), leased(pool))).collect();
+            relieved.map(|pool| (pool.name().to_owned(), pool.leased())).collect();
         for pool in &mut self.pools {
-            let of_it = left.iter().filter(|(name, _)| !pool.outdated && *name == pool.settings.name);
-            pool.intake.beside = of_it.map(|(_, leased)| leased).sum();
+            let of_it = left.iter().filter(|(name, _)| !pool.is_outdated() && name == pool.name());
+            let leased = of_it.map(|(_, leased)| leased).sum();
+            pool.leave_room(leased);
         }
     }
 }

@@ -8,7 +8,6 @@
 use std::time::Duration;
 
 use crate::Supervisor;
-use crate::pool::Pool;
 use crate::slot::Gap;
 use model::Instant;
 
@@ -39,8 +38,6 @@ impl Supervisor {
         if let Some(stop) = &mut self.stop {
             stop.bear(now, gap.stopped().unwrap_or_default());
         }
-        for Pool { slots, settings, .. } in &mut self.pools {
-            slots.edit_all(settings, |slot| slot.bear(now, gap));
-        }
+        self.pools.iter_mut().for_each(|pool| pool.bear(now, gap));
     }
 }

@@ -25,16 +25,13 @@ impl Supervisor {
     /// Whether the life waits to be forked by a template that ends as planned.
     fn is_left_by_its_template(&self, worker: WorkerId) -> bool {
         let Some((pool, at)) = self.place_of(worker) else { return false };
-        let pool = &self.pools[pool];
-        pool.template().is_some_and(|template| template.goes_before_it_forks(&pool.slots[at]))
+        self.pools[pool].is_left_by_its_template(at)
     }
 
     pub(super) fn on_ready(&mut self, now: Instant, worker: WorkerId) {
-        let Some(Alive { mut slot, boots, .. }) = self.life(worker) else { return };
+        let Some(Alive { mut slot, mut lessons, .. }) = self.life(worker) else { return };
         if slot.ready(now) {
-            boots.succeeded();
-            // A template that boots proves nothing yet: only its forks run jobs.
-            boots.proven |= !slot.is_template();
+            lessons.ready(slot.is_template());
         }
     }
 
@@ -44,7 +41,7 @@ impl Supervisor {
         self.fence_off(now);
         self.hear_of_fence(now, worker, exit);
         let is_stopping = self.stopping().is_some();
-        let Some(Alive { pool, mut slot, boots, random, mut book, .. }) = self.life(worker) else { return };
+        let Some(Alive { pool, mut slot, mut lessons, random, mut book }) = self.life(worker) else { return };
         let (jobs, end) = (slot.take_jobs(), slot.end(now, pool, exit));
         let (count, death) = (jobs.len(), verdict::of_death(slot.fault(), exit));
         let (in_company, is_worker) = (count > 1, pool.jobs_per_life != Some(1));
@@ -60,24 +57,18 @@ impl Supervisor {
             }
         }
         if slot.is_booting() {
-            boots.died(now);
+            lessons.died_unready(now);
         }
         let template = slot.forked_well_by();
         book.bury(now, pool, &mut slot, end, count, random);
         drop(slot);
-        template.into_iter().for_each(|template| self.on_forked_well(template));
+        if let Some(template) = template
+            && let Some((pool, _)) = self.place_of(template)
+        {
+            self.pools[pool].note_good_fork(template);
+        }
         if followed && let Some((pool, slot)) = self.place_of(worker.next()) {
             self.pools[pool].followed(now, slot, self.lease, &mut self.random);
-        }
-    }
-
-    /// A fork of the template has run a job.
-    fn on_forked_well(&mut self, template: WorkerId) {
-        let Some((pool, at)) = self.place_of(template) else { return };
-        let pool = &mut self.pools[pool];
-        // With each job: an edit has its price, and there is something to note once.
-        if !pool.slots[at].has_forked_well() {
-            pool.slots.edit(at, &pool.settings).note_good_fork();
         }
     }
 
@@ -127,8 +118,7 @@ impl Supervisor {
 
     pub(super) fn on_knows(&mut self, pool: u16, classes: Arc<Classes>) {
         if let Some(pool) = self.pools.get_mut(usize::from(pool)) {
-            pool.unknown.learn(&classes);
-            pool.settings.knows = Some(classes);
+            pool.learn(classes);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The one place that compares what is with what should be.
 
-use crate::pool::{Kind, Pool};
+use crate::pool::Pool;
 use crate::slot::Slot;
 use crate::{Command, Supervisor};
 use model::{Instant, Stop};
@@ -37,7 +37,7 @@ impl Supervisor {
         self.unsettled.tell(now, &mut self.orders);
         self.ask_whether_idle(now);
         self.exit_when_done(now);
-        debug_assert!(self.pools.iter().all(|pool| pool.slots.is_indexed(&pool.settings)));
+        debug_assert!(self.pools.iter().all(Pool::is_indexed));
     }
 
     /// Decides which workers leave: those that are replaced, too many, or worn out.
@@ -51,51 +51,26 @@ impl Supervisor {
     /// jobs that run here, or while the worn out worker still runs as many jobs as its heir has places.
     fn hold_up(&mut self, now: Instant) {
         self.alone_until = self.alone(now).map(|(_, until)| until);
-        let is_in_doubt = |pool: &Pool| pool.slots.index().doubts.first().is_some_and(|(at, _)| at <= now);
-        let held_up = self.alone_until.is_some() || self.pools.iter().any(is_in_doubt);
-        let is_full = |pool: &Pool| pool.intake.beside > 0 && pool.room().len() <= pool.intake.beside;
-        self.pools.iter_mut().for_each(|pool| pool.intake.held_up = held_up || is_full(pool));
+        let held_up = self.alone_until.is_some() || self.pools.iter().any(|pool| pool.is_in_doubt(now));
+        self.pools.iter_mut().for_each(|pool| pool.hold_up(held_up));
     }
 
     fn give_back(&mut self, now: Instant) {
         let is_alone = self.alone(now).is_some();
         for pool in &mut self.pools {
             pool.give_back(now, self.stop.is_some(), &mut self.random, &mut self.unsettled);
-            let stops = is_alone || self.stop.is_some() || pool.intake.paused;
+            let stops = is_alone || self.stop.is_some() || pool.is_paused();
             pool.give_back_ahead(now, stops, &mut self.unsettled);
         }
     }
 
-    /// Ends jobs that run too long, sends each worker the signal that is due or the job that waits for it, and arms its
-    /// self-fence.
     fn tend_workers(&mut self, now: Instant) {
         let (room_for, stop) = (self.room_for(now), self.stop.as_ref());
-        for Pool { slots, settings, .. } in &mut self.pools {
-            slots.tend(now, settings, stop, |slot| {
-                // In this order: a late job makes a signal due, and a worker that got one takes no waiting
-                // job.
-                slot.end_late_jobs(now, settings, &mut self.orders);
-                if let Some(signal) = slot.due_signal(now, settings, stop) {
-                    let kill_at = now + signal.1.grace(settings);
-                    // A stop ends at its deadline, whatever grace the pool gives.
-                    let kill_at = stop.map_or(kill_at, |stop| kill_at.min(stop.deadline));
-                    slot.send(now, signal, kill_at, &mut self.orders);
-                }
-                slot.assign_waiting(now, settings, room_for, &mut self.orders);
-                // Last, because the self-fence depends on the jobs that the slot has now.
-                slot.arm(now, settings, &mut self.orders);
-            });
-        }
+        self.pools.iter_mut().for_each(|pool| pool.tend(now, stop, room_for, &mut self.orders));
     }
 
     fn renew(&mut self, now: Instant) {
-        let mut due = Vec::new();
-        for Pool { slots, settings, .. } in &mut self.pools {
-            for at in slots.due(now) {
-                let mut slot = slots.edit(at, settings);
-                due.extend(slot.leased_mut().filter_map(|running| running.begin_renewal(now)));
-            }
-        }
+        let due: Vec<_> = self.pools.iter_mut().flat_map(|pool| pool.begin_renewals(now)).collect();
         if !due.is_empty() {
             self.orders.push_back(Command::Renew(due));
         }
@@ -127,15 +102,15 @@ impl Supervisor {
     /// Exits when all is done. A worker that cannot be killed, or a broker that does not answer, delays the exit only
     /// for a limited time.
     fn exit_when_done(&mut self, now: Instant) {
-        let open = !self.unsettled.is_empty() || self.pools.iter().any(|pool| pool.intake.asked.is_some());
-        let alive = self.pools.iter().any(|pool| pool.slots.index().has(Kind::Alive));
-        let stuck = self.pools.iter().any(|pool| pool.slots.index().has(Kind::Stuck));
+        let open = !self.unsettled.is_empty() || self.pools.iter().any(Pool::is_fetching);
+        let alive = self.pools.iter().any(Pool::has_mortals);
+        let stuck = self.pools.iter().any(Pool::has_stuck);
         let Some(stop) = &mut self.stop else { return };
         stop.patience = stop.patience.filter(|patience| now < *patience);
         if !alive && (stop.patience.is_none() || !open && !stuck) {
             stop.over = true;
             self.unsettled.leave(&mut self.orders);
-            let left = self.pools.iter().flat_map(|pool| pool.slots.iter()).filter_map(Slot::left_alive);
+            let left = self.pools.iter().flat_map(Pool::slots).filter_map(Slot::left_alive);
             self.orders.extend(left);
             self.orders.push_back(Command::Exit);
         }

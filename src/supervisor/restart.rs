@@ -56,7 +56,7 @@ pub(super) struct Boots {
     deaths: VecDeque<Instant>,
     /// Why the pool tries with one slot only.
     pub(super) probing: Option<String>,
-    /// Whether a worker was ever ready.
+    /// Whether a worker that takes jobs was ever ready.
     pub(super) proven: bool,
 }
 
@@ -75,9 +75,9 @@ impl Boots {
         }
     }
 
-    /// A worker became ready.
-    pub(super) fn succeeded(&mut self) {
-        *self = Boots { proven: self.proven, ..Boots::default() };
+    /// A worker became ready. `proves`: it takes jobs.
+    pub(super) fn succeeded(&mut self, proves: bool) {
+        *self = Boots { proven: self.proven || proves, ..Boots::default() };
     }
 }
 

@@ -3,9 +3,8 @@
 //! a worker for a job. All old workers stay if the heir cannot boot.
 
 use crate::pool::Pool;
-use crate::why::Why;
 use crate::{Command, Supervisor};
-use model::{Change, Instant, PoolNow, PoolSettings, Scale, Settings};
+use model::{Change, Instant, PoolNow, PoolSettings, Settings};
 
 /// What becomes of a pool when the settings change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,14 +38,14 @@ impl Supervisor {
     /// The step that each pool would take under other settings, by name.
     pub fn preview(&self, settings: &Settings) -> Vec<(String, Step)> {
         let steps = settings.pools.iter().map(|fresh| (fresh.name.clone(), self.step(fresh).0));
-        let current = self.pools.iter().filter(|pool| !pool.outdated).map(|pool| pool.settings.name.clone());
+        let current = self.pool_names().map(str::to_owned);
         let ended = current.filter(|name| !settings.has(name)).map(|name| (name, Step::End));
         steps.chain(ended).collect()
     }
 
     fn step(&self, fresh: &PoolSettings) -> (Step, usize) {
         let Some(number) = self.current(&fresh.name) else { return (Step::Found, 0) };
-        let configured = &self.pools[number].configured;
+        let configured = self.pools[number].configured();
         let step = match fresh.is_made_like(configured) {
             true if fresh == configured => Step::Keep,
             true => Step::Adapt,
@@ -57,9 +56,8 @@ impl Supervisor {
 
     pub(super) fn on_reload(&mut self, now: Instant, settings: Settings) {
         (self.lease, self.stop_deadline) = (settings.lease, settings.stop_deadline);
-        for pool in self.pools.iter_mut().filter(|pool| !settings.has(&pool.settings.name)) {
-            pool.outdated = true;
-        }
+        let removed = self.pools.iter_mut().filter(|pool| !settings.has(pool.name()));
+        removed.for_each(Pool::retire);
         let names: Vec<String> = settings.pools.iter().map(|pool| pool.name.clone()).collect();
         for fresh in settings.pools {
             match self.step(&fresh) {
@@ -71,24 +69,24 @@ impl Supervisor {
         }
         for pool in &mut self.pools {
             // A pool that was removed comes last.
-            let rank = names.iter().position(|name| *name == pool.settings.name);
-            pool.rank = rank.unwrap_or(names.len());
+            let rank = names.iter().position(|name| name == pool.name());
+            pool.stand_at(rank.unwrap_or(names.len()));
         }
     }
 
     fn adapt(&mut self, now: Instant, number: usize, fresh: PoolSettings) {
         let pool = &mut self.pools[number];
-        self.orders.push_back(Command::Equip(pool.number, Box::new(fresh.clone())));
+        self.orders.push_back(Command::Equip(pool.number(), Box::new(fresh.clone())));
         pool.adapt(now, fresh);
     }
 
     /// A person asks for a change of a pool, or of all pools.
     pub(super) fn on_change(&mut self, now: Instant, name: Option<&str>, change: Change) {
-        let is_of = |pool: &Pool| name.is_none_or(|name| pool.settings.name == name);
+        let is_of = |pool: &Pool| name.is_none_or(|name| pool.name() == name);
         match change {
             Change::Recycle => {
                 for number in self.named(name) {
-                    let fresh = self.pools[number].configured.clone();
+                    let fresh = self.pools[number].configured().clone();
                     self.replace(now, number, fresh);
                 }
             }
@@ -106,34 +104,31 @@ impl Supervisor {
     /// A size rule gives the pool another size: it replaces a size that a person has asked for.
     pub(super) fn on_resized(&mut self, name: &str, workers: u16) {
         for number in self.named(Some(name)) {
-            let pool = &mut self.pools[number];
-            pool.configured.workers = workers;
-            pool.scale(Scale::To(workers));
+            self.pools[number].size_to(workers);
         }
     }
 
     /// The changes since the settings were read, by pool. With them the settings give what is in force now.
     pub fn changes(&self) -> Vec<(String, Change)> {
-        let current = self.pools.iter().filter(|pool| !pool.outdated);
-        let named = |pool: &Pool| pool.changes().map(|change| (pool.settings.name.clone(), change)).collect();
-        current.flat_map(|pool| -> Vec<_> { named(pool) }).collect()
+        let named = |pool: &Pool| pool.changes().map(|change| (pool.name().to_owned(), change)).collect();
+        self.lasting().flat_map(|pool| -> Vec<_> { named(pool) }).collect()
     }
 
     /// What holds for the pool of this name, or for all pools that stay.
     pub fn pools_now(&self, name: Option<&str>) -> Vec<PoolNow> {
         let now = |pool: &Pool| PoolNow {
-            pool: pool.settings.name.clone(),
-            workers_before: pool.settings.workers,
-            workers: pool.settings.workers,
-            paused: pool.intake.paused,
+            pool: pool.name().to_owned(),
+            workers_before: pool.settings().workers,
+            workers: pool.settings().workers,
+            paused: pool.is_paused(),
         };
         self.named(name).into_iter().map(|number| now(&self.pools[number])).collect()
     }
 
     /// The numbers of the pools of this name, or of all, that are to stay.
     fn named(&self, name: Option<&str>) -> Vec<usize> {
-        let current = self.pools.iter().enumerate().filter(|(_, pool)| !pool.outdated);
-        let named = current.filter(|(_, pool)| name.is_none_or(|name| pool.settings.name == name));
+        let current = self.pools.iter().enumerate().filter(|(_, pool)| !pool.is_outdated());
+        let named = current.filter(|(_, pool)| name.is_none_or(|name| pool.name() == name));
         named.map(|(number, _)| number).collect()
     }
 
@@ -145,23 +140,17 @@ impl Supervisor {
     /// start.
     pub(super) fn replace(&mut self, now: Instant, number: usize, fresh: PoolSettings) {
         let old = &mut self.pools[number];
-        old.outdated = true;
-        let (size, rank) = (old.filled(), old.rank);
-        let resized = !old.configured.has_size_of(&fresh);
-        // A new size in the settings replaces the one that a person has asked for.
-        let lasting = |change: &Change| !(resized && matches!(change, Change::Scale(_)));
-        let changes: Vec<Change> = old.changes().filter(lasting).collect();
+        old.retire();
+        let estate = old.estate(&fresh);
         self.found(now, fresh);
-        let Some(heir) = self.pools.iter_mut().max_by_key(|pool| pool.age) else { return };
-        heir.rank = rank;
-        changes.into_iter().for_each(|change| heir.change(change));
-        heir.begin_with(now, size);
+        let Some(heir) = self.pools.iter_mut().max_by_key(|pool| pool.age()) else { return };
+        heir.take_over(now, estate);
     }
 
     /// Makes a new pool, at the number of one that is gone, or behind all others.
     fn found(&mut self, now: Instant, settings: PoolSettings) {
         // `on_settled` counts by the number of the pool: an unconfirmed verdict would go to the wrong one.
-        let is_free = |pool: &Pool| pool.is_gone() && !self.unsettled.has_of(pool.number);
+        let is_free = |pool: &Pool| pool.is_gone() && !self.unsettled.has_of(pool.number());
         let free = self.pools.iter().position(is_free);
         let number = free.unwrap_or(self.pools.len());
         let Ok(pool) = u16::try_from(number) else { return };
@@ -171,13 +160,12 @@ impl Supervisor {
             .pools
             .iter()
             .enumerate()
-            .filter(|(number, pool)| Some(*number) == free || pool.settings.name == settings.name);
-        let lives = earlier.flat_map(|(_, pool)| pool.slots.iter().map(|slot| slot.id().generation));
-        let generation = lives.max();
+            .filter(|(number, pool)| Some(*number) == free || pool.name() == settings.name);
+        let generation = earlier.flat_map(|(_, pool)| pool.generations()).max();
         let generation = generation.map_or(self.first_generation, |used| used + 1);
         self.orders.push_back(Command::Equip(pool, Box::new(settings.clone())));
         self.founded += 1;
-        let pool = Pool { age: self.founded, ..Pool::new(pool, settings, generation, now) };
+        let pool = Pool::new(pool, self.founded, settings, generation, now);
         match free {
             Some(number) => self.pools[number] = pool,
             None => self.pools.push(pool),
@@ -187,26 +175,20 @@ impl Supervisor {
     /// Has as many old workers leave as their heirs have replaced.
     pub(super) fn roll(&mut self, now: Instant) {
         // One that is gone may hold its number for long: it is replaced no more.
-        let is_left = |pool: &Pool| pool.outdated && !pool.is_gone();
+        let is_left = |pool: &Pool| pool.is_outdated() && !pool.is_gone();
         let mut outdated: Vec<usize> =
             (0..self.pools.len()).filter(|&number| is_left(&self.pools[number])).collect();
         // The latest pool first: its workers stay longest.
-        outdated.sort_by_key(|&number| std::cmp::Reverse(self.pools[number].age));
+        outdated.sort_by_key(|&number| std::cmp::Reverse(self.pools[number].age()));
         let names: Vec<String> =
-            outdated.iter().map(|&number| self.pools[number].settings.name.clone()).collect();
-        for pool in &mut self.pools {
-            pool.rolling = !pool.outdated && names.contains(&pool.settings.name);
-        }
+            outdated.iter().map(|&number| self.pools[number].name().to_owned()).collect();
+        self.pools.iter_mut().for_each(|pool| pool.roll(&names));
         let mut missing: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
         for (number, name) in outdated.into_iter().zip(&names) {
             let heir = self.current(name).map(|heir| self.pools[heir].to_come());
             let left = missing.entry(name).or_insert(heir.unwrap_or(0));
-            let pool = &mut self.pools[number];
-            // Workers that were never ready run no jobs: nothing is lost with them.
-            let keep = if pool.boots.proven { *left } else { 0 };
-            let why = pool.worn.map_or(Why::Replaced, Why::Relieved);
             // The workers that stay stand in for the heir's; a still older pool keeps only the rest.
-            *left -= pool.at_most(now, keep, why);
+            *left -= self.pools[number].make_way(now, *left);
         }
     }
 }

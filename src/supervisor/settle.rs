@@ -10,7 +10,7 @@ impl Supervisor {
     pub(super) fn on_settled(&mut self, job: JobId, fence: Fence, became: Option<JobState>) {
         let Some((pool, verdict)) = self.unsettled.settled(job, fence) else { return };
         if let (Some(pool), Some(became)) = (self.pools.get(usize::from(pool)), became) {
-            tally(&mut self.tallies, &pool.settings.name).settled(taken(&verdict, became));
+            tally(&mut self.tallies, pool.name()).settled(taken(&verdict, became));
         }
         self.look_again();
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::Command;
 use crate::end::End;
-use crate::pool::{Kind, Pool};
+use crate::pool::Pool;
 use crate::restart::Random;
 use crate::slot::Slot;
 use crate::stop::Stopping;
@@ -63,15 +63,10 @@ impl Supervisor {
     pub fn poll_timeout(&self) -> Option<Instant> {
         // A supervisor that stops starts no life, fetches nothing and grows no pool.
         let pools = self.pools.iter().filter(|_| self.stop.is_none());
-        let pools = pools.flat_map(|pool| {
-            let size = [pool.start_at(), pool.grow_at(), pool.shrink_at(), pool.worn_at()];
-            size.into_iter().chain([pool.fetch_at(), pool.give_back_ahead_at()])
-        });
+        let pools = pools.map(Pool::due);
         let slots = self.pools.iter().flat_map(|pool| {
-            let index = pool.slots.index();
-            let stop = self.stop.as_ref().filter(|_| index.has(Kind::AtWork));
-            let stop = stop.map(|stop| stop.term_at(pool.settings.grace));
-            [index.wakes.first().map(|(at, _)| at), stop]
+            let stop = self.stop.as_ref().filter(|_| pool.is_at_work());
+            [pool.wake_at(), stop.map(|stop| stop.term_at(pool.settings().grace))]
         });
         let own = [self.ask_at, self.end.due()].into_iter().filter(|_| self.stop.is_none());
         let patience = self.stop.as_ref().and_then(|stop| stop.patience);
@@ -87,7 +82,7 @@ impl Supervisor {
     /// The pools in the order of the settings; an outdated one comes before its heir.
     pub(super) fn in_order(&self) -> impl Iterator<Item = &Pool> {
         let mut pools: Vec<&Pool> = self.pools.iter().filter(|pool| !pool.is_gone()).collect();
-        pools.sort_by_key(|pool| (pool.rank, pool.age));
+        pools.sort_by_key(|pool| pool.standing());
         pools.into_iter()
     }
 
@@ -102,9 +97,7 @@ impl Supervisor {
         let stop = self.stop.get_or_insert(Stopping::new(stage, deadline));
         stop.stage = stop.stage.max(stage);
         let deadline = stop.deadline;
-        for pool in &mut self.pools {
-            pool.slots.edit_all(&pool.settings, |slot| slot.end_by(deadline));
-        }
+        self.pools.iter_mut().for_each(|pool| pool.end_by(deadline));
     }
 }
 
@@ -112,59 +105,60 @@ impl Supervisor {
 impl Supervisor {
     /// Whether no job is here: none runs, none is on its way, and no verdict is unconfirmed.
     pub fn is_at_rest(&self) -> bool {
-        let rests = |pool: &Pool| pool.intake.asked.is_none() && pool.ahead.is_empty();
-        self.unsettled.is_empty() && self.pools.iter().all(rests) && !self.has_leases()
+        self.unsettled.is_empty() && self.pools.iter().all(Pool::is_at_rest) && !self.has_leases()
     }
 
     /// Whether a slot holds the lease of a job.
     pub(super) fn has_leases(&self) -> bool {
-        self.pools.iter().any(|pool| pool.slots.index().has(Kind::Leased))
+        self.pools.iter().any(Pool::has_leases)
     }
 
     /// The names of the pools that stay.
     pub fn pool_names(&self) -> impl Iterator<Item = &str> {
-        self.pools.iter().filter(|pool| !pool.outdated).map(|pool| pool.settings.name.as_str())
+        self.lasting().map(Pool::name)
     }
 
     /// The queues of the pools that stay.
     pub fn queues(&self) -> impl Iterator<Item = &QueueName> {
-        self.pools.iter().filter(|pool| !pool.outdated).flat_map(|pool| &pool.settings.queues)
+        self.lasting().flat_map(|pool| &pool.settings().queues)
     }
 
     /// The classes that workers of the pools of a queue have said they know.
     pub fn known(&self, queue: &QueueName) -> std::collections::BTreeSet<&Class> {
-        let pools = self.pools.iter().filter(|pool| !pool.outdated && pool.settings.queues.contains(queue));
-        pools.filter_map(|pool| pool.settings.knows.as_ref()).flat_map(|knows| knows.keys()).collect()
+        self.of_queue(queue).flat_map(Pool::known).collect()
     }
 
     /// Whether there are pools for a queue, and no worker of any of them knows the class.
     pub fn lacks(&self, queue: &QueueName, class: &Class) -> bool {
-        let mut pools = self
-            .pools
-            .iter()
-            .filter(|pool| !pool.outdated && pool.settings.queues.contains(queue))
-            .map(|pool| pool.fit_of(Some(class)) == Fit::Unknown)
-            .peekable();
+        let mut pools = self.of_queue(queue).peekable();
         // `all` is true of no pools: a queue that no pool here serves is not short of a worker.
-        pools.peek().is_some() && pools.all(|is_unknown| is_unknown)
+        pools.peek().is_some() && pools.all(|pool| pool.fit_of(Some(class)) == Fit::Unknown)
     }
 
     /// The classes that workers of a pool have said they know; empty = they have said none.
     pub fn known_in(&self, pool: &str) -> impl Iterator<Item = &Class> {
-        let pools = self.pools.iter().filter(move |one| !one.outdated && one.settings.name == pool);
-        pools.filter_map(|pool| pool.settings.knows.as_ref()).flat_map(|knows| knows.keys())
+        self.lasting().filter(move |one| one.name() == pool).flat_map(Pool::known)
+    }
+
+    /// The pools that are to stay.
+    pub(super) fn lasting(&self) -> impl Iterator<Item = &Pool> {
+        self.pools.iter().filter(|pool| !pool.is_outdated())
+    }
+
+    fn of_queue(&self, queue: &QueueName) -> impl Iterator<Item = &Pool> {
+        self.lasting().filter(move |pool| pool.settings().queues.contains(queue))
     }
 
     /// The spec of each pool, in the order of [`Supervisor::status`].
     pub fn specs(&self) -> impl Iterator<Item = u32> {
-        self.in_order().map(|pool| pool.settings.spec)
+        self.in_order().map(|pool| pool.settings().spec)
     }
 
     /// The index of the pool and of the slot of a life. The pool is the one of its number, except for some lives of an
     /// earlier supervisor.
     pub(super) fn place_of(&self, worker: WorkerId) -> Option<(usize, usize)> {
         let place_in = |at: usize| {
-            let slot = self.pools.get(at)?.slots.find(worker)?;
+            let slot = self.pools.get(at)?.find(worker)?;
             Some((at, slot))
         };
         place_in(usize::from(worker.slot.pool)).or_else(|| (0..self.pools.len()).find_map(place_in))
@@ -175,6 +169,6 @@ impl Supervisor {
     }
 
     pub(super) fn slots(&self) -> impl Iterator<Item = &Slot> {
-        self.pools.iter().flat_map(|pool| pool.slots.iter())
+        self.pools.iter().flat_map(Pool::slots)
     }
 }

@@ -37,7 +37,6 @@ impl Supervisor {
 
     /// Which of the jobs that wait to run alone may begin.
     pub(super) fn room_for(&self, now: Instant) -> RoomFor {
-        let rests = |pool: &Pool| pool.intake.asked.is_none() && pool.ahead.is_empty();
         let is_clear = || self.unsettled.is_empty() && self.slots().all(Slot::is_harmless);
         let mut suspects = self.pools.iter().flat_map(Pool::suspects);
         let runs = suspects.any(Slot::runs_suspect);
@@ -47,7 +46,7 @@ impl Supervisor {
             (true, false) => RoomFor::Others,
             // If the supervisor dies, the broker must know of this one job alone: only then does the death
             // tell something.
-            (false, true) if self.pools.iter().all(rests) && is_clear() => RoomFor::Suspects,
+            (false, true) if self.pools.iter().all(Pool::is_at_rest) && is_clear() => RoomFor::Suspects,
             (false, true) => RoomFor::Others,
             (false, false) => RoomFor::Suspects,
         }

@@ -8,7 +8,6 @@ use crate::pool::Pool;
 use crate::restart::Random;
 use crate::slot::Slot;
 use crate::unsettled::Unsettled;
-use crate::why::Why;
 use crate::{Event, Supervisor};
 use model::{Instant, Settings, Unproven};
 
@@ -18,7 +17,7 @@ impl Supervisor {
         let generation = settings.first_generation;
         let end = End::new(&settings);
         let pools = settings.pools.into_iter().zip(0..);
-        let pools = pools.map(|(settings, number)| Pool::new(number, settings, generation, now));
+        let pools = pools.map(|(settings, number)| Pool::new(number, 0, settings, generation, now));
         let mut supervisor = Supervisor {
             lease: settings.lease,
             stop_deadline: settings.stop_deadline,
@@ -95,11 +94,11 @@ impl Supervisor {
             Event::Settled { job, fence, became } => self.on_settled(job, fence, became),
             Event::SettleFailed(job, fence) => self.unsettled.failed(now, job, fence, &mut self.random),
             Event::Woken(queues) => {
-                let takes = |pool: &&mut Pool| queues.have_any_of(&pool.settings.queues);
+                let takes = |pool: &&mut Pool| queues.have_any_of(&pool.settings().queues);
                 self.pools.iter_mut().filter(takes).for_each(Pool::woken);
             }
             Event::Counted(counts) => {
-                self.pools.iter_mut().for_each(|pool| pool.intake.counted(now, &counts));
+                self.pools.iter_mut().for_each(|pool| pool.counted(now, &counts));
             }
             Event::Idle(left) => self.on_idle(now, left),
             Event::Stop(stage) => self.on_stop(now, stage),
@@ -118,16 +117,6 @@ impl Supervisor {
         // The settings may have fewer pools now: the life needs a slot all the same.
         let number = usize::from(life.worker.slot.pool).min(self.pools.len().saturating_sub(1));
         let Some(pool) = self.pools.get_mut(number).filter(|_| life.worker.slot.index > 0) else { return };
-        let mut inherited = Slot::inherited(now, life, lease);
-        let is_place = |slot: &Slot| slot.id().slot == inherited.id().slot && slot.is_down();
-        let at = pool.slots.iter().position(is_place);
-        // If the slot was not wanted, it stays empty afterwards.
-        if !at.is_some_and(|at| pool.slots[at].is_wanted()) {
-            inherited.let_go(now, Why::Scaled);
-        }
-        match at {
-            Some(at) => *pool.slots.edit(at, &pool.settings) = inherited,
-            None => _ = pool.slots.push(inherited, &pool.settings),
-        }
+        pool.inherit(now, Slot::inherited(now, life, lease));
     }
 }

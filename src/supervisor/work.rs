@@ -3,14 +3,11 @@
 use std::time::Duration;
 
 use crate::alive::Alive;
-use crate::pool::{Edit, Place, Pool};
+use crate::pool::{PAUSE, Pool};
 use crate::slot::{self, Heard, Running};
 use crate::why::Why;
 use crate::{Command, Supervisor, classes, verdict};
 use model::{Excess, Fence, Fetched, Instant, JobId, Lease, Outcome, Revocation, Verdict, WorkerId};
-
-/// Delay with which a job is released that cannot run at the moment it arrives.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// Delay with which a suspect is released while another one is here.
 const SECOND_SUSPECT: Duration = Duration::from_secs(60);
@@ -27,7 +24,7 @@ impl Supervisor {
         outcome: Outcome,
     ) {
         let is_stopping = self.stopping().is_some();
-        let Some(Alive { pool, mut slot, unknown, ahead, random, mut book, .. }) = self.life(worker) else {
+        let Some(Alive { pool, mut slot, mut lessons, random, mut book }) = self.life(worker) else {
             return;
         };
         let Some(index) = slot.running(job, fence) else { return };
@@ -36,12 +33,12 @@ impl Supervisor {
         let begun = outcome.is_of_a_begun_job();
         // The time in which a worker refuses a job says nothing about how long jobs take.
         if begun {
-            ahead.finished(now.since(since));
+            lessons.ran(now.since(since));
         }
         let (verdict, crashed) = match slot.hear(index, outcome, pool) {
             Heard::Nothing => return,
             Heard::Outcome(outcome) => {
-                unknown.heard(&job, &outcome);
+                lessons.heard(&job, &outcome);
                 // The process tree of the life may still live: the report counts when the worker is proven dead. A job
                 // that was not begun has no tree.
                 if begun && pool.jobs_per_life == Some(1) {
@@ -64,10 +61,11 @@ impl Supervisor {
         excess: Excess,
     ) {
         let Some(pool) = self.pools.get_mut(usize::from(worker.slot.pool)) else { return };
-        let Some(at) = pool.slots.find(worker) else { return };
-        let mut slot = pool.slots.edit(at, &pool.settings);
-        if let Some(index) = slot.running(job, fence) {
-            slot.exceeded(now, index, excess, &pool.settings, &mut self.orders);
+        if let Some(mut slot) = pool.life(worker)
+            && let Some(index) = slot.running(job, fence)
+        {
+            let settings = slot.settings();
+            slot.exceeded(now, index, excess, settings, &mut self.orders);
         }
     }
 
@@ -80,9 +78,10 @@ impl Supervisor {
         since: Option<Duration>,
     ) {
         let Some(pool) = self.pools.get_mut(usize::from(worker.slot.pool)) else { return };
-        let Some(at) = pool.slots.find(worker) else { return };
-        let mut slot = pool.slots.edit(at, &pool.settings);
-        slot.stand(now, (stood, since), &pool.settings, &mut self.orders);
+        if let Some(mut slot) = pool.life(worker) {
+            let settings = slot.settings();
+            slot.stand(now, (stood, since), settings, &mut self.orders);
+        }
     }
 
     pub(super) fn on_fetched(&mut self, now: Instant, pool: u16, jobs: Vec<Fetched>) {
@@ -98,7 +97,7 @@ impl Supervisor {
 
     pub(super) fn on_fetch_failed(&mut self, now: Instant, pool: u16) {
         if let Some(pool) = self.pools.get_mut(usize::from(pool)) {
-            pool.intake.failed(now, &mut self.random);
+            pool.fetch_failed(now, &mut self.random);
         }
         self.forget_early();
     }
@@ -115,42 +114,19 @@ impl Supervisor {
             return self.orders.push_back(Command::LeaseLost { job: id, fence, why: why.as_str() });
         }
         let pool = &mut self.pools[usize::from(number)];
-        let is_suspect = fetched.job.is_suspect();
-        // Where a worker runs one job at a time, a crashed job is alone in it anyway.
-        let alone = is_suspect || fetched.job.crashes > 0 && pool.settings.jobs_at_once > 1;
-        let place = match alone {
-            true if is_suspect => pool.place_suspect(meant).map_or(Place::Nowhere, Place::Now),
-            true => pool.place_alone().map_or(Place::Nowhere, Place::Now),
-            false => pool.place_fetched(meant),
-        };
         let running = Running::new(now, fetched, self.lease);
-        match place {
-            Place::Now(at) if alone => {
-                pool.slots.edit(at, &pool.settings).assign_alone(now, running, &pool.settings);
-            }
-            Place::Now(at) => {
-                let mut slot = pool.slots.edit(at, &pool.settings);
-                slot.assign(now, running, &pool.settings, &mut self.orders);
-            }
-            Place::Later => pool.ahead.keep(running, meant),
-            Place::Nowhere => {
-                // All slots are taken: at once the job would only come back. A suspect's next fetch is for a
-                // life that exists.
-                let after = if alone && !is_suspect { PAUSE } else { Duration::ZERO };
-                self.unsettled.add(now, number, slot::release(running.lease(), after));
-            }
+        if let Some((lease, after)) = pool.take_fetched(now, running, meant, &mut self.orders) {
+            self.unsettled.add(now, number, slot::release(&lease, after));
         }
     }
 
     /// The verdict on a job that cannot run here now, even if a worker has room.
     fn refuse(&mut self, now: Instant, number: u16, fetched: &Fetched) -> Option<Verdict> {
         let Fetched { job, lease, .. } = fetched;
-        let has =
-            |pool: &Pool| pool.slots.index().holders(&job.id).next().is_some() || pool.ahead.has(&job.id);
-        let runs_here = self.pools.iter().any(has);
+        let runs_here = self.pools.iter().any(|pool| pool.has(&job.id));
         let (is_alone, is_second) = (self.alone(now).is_some(), job.is_suspect() && self.has_suspect());
         let pool = &mut self.pools[usize::from(number)];
-        let grace = pool.settings.grace;
+        let grace = pool.settings().grace;
         let release = |after| Some(Verdict::Release { after, counts: None });
         match self.early.get(&(lease.job.clone(), lease.fence)) {
             Some(Revocation::Canceled) => Some(Verdict::Canceled),
@@ -160,17 +136,16 @@ impl Supervisor {
             None if runs_here => release(grace.min(PAUSE)),
             // The answer came so late that the job would have to be given up at once.
             None if slot::fence_at(lease, grace) <= now => release(PAUSE),
-            None if self.stop.is_some() || pool.intake.paused || is_alone => release(Duration::ZERO),
+            None if self.stop.is_some() || pool.is_paused() || is_alone => release(Duration::ZERO),
             // Of two suspects together both would be held for what one of them does.
             None if is_second => release(SECOND_SUSPECT),
-            None if !classes::knows(&pool.settings, job) => Some(pool.unknown.refuse(job, &mut self.random)),
-            None => None,
+            None => pool.refuse_unknown(job, &mut self.random),
         }
     }
 
     pub(super) fn on_renewed(&mut self, now: Instant, right: &Lease) {
         let lease = self.lease;
-        if let Some(mut slot) = holder(&mut self.pools, &right.job, right.fence)
+        if let Some(mut slot) = self.pools.iter_mut().find_map(|pool| pool.holder(&right.job, right.fence))
             && let Some(running) = slot.held(&right.job, right.fence)
             // An answer that a revocation has overtaken must not lengthen the lease.
             && running.is_ours()
@@ -180,7 +155,8 @@ impl Supervisor {
     }
 
     pub(super) fn on_renew_failed(&mut self, now: Instant, job: &JobId, fence: Fence) {
-        if let Some(mut slot) = holder(&mut self.pools, job, fence)
+        let mut pools = self.pools.iter_mut();
+        if let Some(mut slot) = pools.find_map(|pool| pool.holder(job, fence))
             && let Some(running) = slot.held(job, fence)
         {
             running.renew_failed(now, &mut self.random);
@@ -189,12 +165,7 @@ impl Supervisor {
 
     /// Gives up every job whose lease ends too soon to wait for its renewal.
     pub(super) fn fence_off(&mut self, now: Instant) {
-        let mut late: Vec<Lease> = Vec::new();
-        for Pool { slots, settings, .. } in &self.pools {
-            let jobs = slots.due(now).into_iter().flat_map(|at| slots[at].fenced(settings));
-            let jobs = jobs.filter(|running| running.is_ours() && running.fence_at(settings.grace) <= now);
-            late.extend(jobs.map(|running| running.lease().clone()));
-        }
+        let late: Vec<Lease> = self.pools.iter().flat_map(|pool| pool.late_leases(now)).collect();
         for lease in late {
             self.lose_job(now, &lease.job, lease.fence, Revocation::SelfFenced);
         }
@@ -202,12 +173,13 @@ impl Supervisor {
 
     /// The only place where a job is lost.
     pub(super) fn lose_job(&mut self, now: Instant, job: &JobId, fence: Fence, why: Revocation) {
-        if self.end_running(now, job, fence, why) {
+        let mut pools = self.pools.iter_mut();
+        if pools.any(|pool| pool.end_running(now, (job, fence), Why::Lost(why), &mut self.orders)) {
             return;
         }
         let waiting = self.pools.iter_mut().find_map(|pool| {
             let waiting = pool.take_waiting(now, job, fence)?;
-            Some((pool.number, waiting))
+            Some((pool.number(), waiting))
         });
         let dropped = match (waiting, why) {
             // No process of the job lives.
@@ -223,8 +195,7 @@ impl Supervisor {
         };
         if dropped {
             self.orders.push_back(Command::LeaseLost { job: job.clone(), fence, why: why.as_str() });
-        } else if !self.unsettled.has(job, fence) && self.pools.iter().any(|pool| pool.intake.asked.is_some())
-        {
+        } else if !self.unsettled.has(job, fence) && self.pools.iter().any(Pool::is_fetching) {
             self.early.insert((job.clone(), fence), why);
             if self.early.len() > REMEMBERED {
                 self.early.pop_first();
@@ -232,32 +203,10 @@ impl Supervisor {
         }
     }
 
-    fn end_running(&mut self, now: Instant, job: &JobId, fence: Fence, why: Revocation) -> bool {
-        for pool in &mut self.pools {
-            let find = |at: usize| Some((at, pool.slots[at].running(job, fence)?));
-            let found = pool.slots.index().holders(job).find_map(find);
-            if let Some((at, index)) = found {
-                let mut slot = pool.slots.edit(at, &pool.settings);
-                slot.end_job(now, index, Why::Lost(why), &pool.settings, &mut self.orders);
-                return true;
-            }
-        }
-        false
-    }
-
     fn forget_early(&mut self) {
-        if self.pools.iter().all(|pool| pool.intake.asked.is_none()) {
+        if !self.pools.iter().any(Pool::is_fetching) {
             // No fetch is under way that could still bring one of these leases.
             self.early.clear();
         }
     }
-}
-
-/// The slot that holds this lease.
-fn holder<'a>(pools: &'a mut [Pool], job: &JobId, fence: Fence) -> Option<Edit<'a>> {
-    pools.iter_mut().find_map(|pool| {
-        let holds = |at: &usize| pool.slots[*at].leased().any(|running| running.is(job, fence));
-        let at = pool.slots.index().holders(job).find(holds)?;
-        Some(pool.slots.edit(at, &pool.settings))
-    })
 }

@@ -6,13 +6,16 @@ use std::time::Duration;
 use super::Pool;
 use super::index::Kind;
 use crate::restart::Random;
-use crate::slot::{self, Slot};
+use crate::slot::{self, Running, Slot};
 use crate::unsettled::Unsettled;
 use crate::{Command, classes};
-use model::{Instant, Verdict, WorkerId};
+use model::{Instant, Lease, Verdict, WorkerId};
+
+/// Delay with which a job is released that cannot run at the moment it arrives.
+pub(crate) const PAUSE: Duration = Duration::from_secs(1);
 
 /// Where a fetched job goes.
-pub(crate) enum Place {
+enum Place {
     /// To this slot.
     Now(usize),
     /// The pool keeps it for a few milliseconds.
@@ -23,7 +26,7 @@ pub(crate) enum Place {
 
 impl Pool {
     /// The workers for which to fetch jobs ahead, once half of the stock is used up: one entry for each job.
-    pub(crate) fn ahead_for(&self) -> Vec<WorkerId> {
+    pub(super) fn ahead_for(&self) -> Vec<WorkerId> {
         // A worker with several jobs at once fetches in batches anyway.
         if self.settings.jobs_at_once > 1 {
             return Vec::new();
@@ -82,9 +85,45 @@ impl Pool {
         self.settings.jobs_per_life == Some(1)
     }
 
+    /// Hands a fetched job to a worker, or keeps it for a moment. A job under which a worker died runs alone in its
+    /// worker; one under which supervisors died runs alone on this host. Gives back the lease of a job without a place,
+    /// and the delay with which to release it.
+    pub(crate) fn take_fetched(
+        &mut self,
+        now: Instant,
+        running: Running,
+        meant: Option<WorkerId>,
+        orders: &mut VecDeque<Command>,
+    ) -> Option<(Lease, Duration)> {
+        let is_suspect = running.job().is_suspect();
+        // Where a worker runs one job at a time, a crashed job is alone in it anyway.
+        let alone = is_suspect || running.job().crashes > 0 && self.settings.jobs_at_once > 1;
+        let place = match alone {
+            true if is_suspect => self.place_suspect(meant).map_or(Place::Nowhere, Place::Now),
+            true => self.place_alone().map_or(Place::Nowhere, Place::Now),
+            false => self.place_fetched(meant),
+        };
+        match place {
+            Place::Now(at) if alone => {
+                self.slots.edit(at, &self.settings).assign_alone(now, running, &self.settings);
+            }
+            Place::Now(at) => {
+                self.slots.edit(at, &self.settings).assign(now, running, &self.settings, orders);
+            }
+            Place::Later => self.ahead.keep(running, meant),
+            Place::Nowhere => {
+                // All slots are taken: at once the job would only come back. A suspect's next fetch is for a
+                // life that exists.
+                let after = if alone && !is_suspect { PAUSE } else { Duration::ZERO };
+                return Some((running.lease().clone(), after));
+            }
+        }
+        None
+    }
+
     /// Where a fetched job goes now: to the worker for which it was fetched, or to another one if the pool runs several
     /// jobs in a life. Else the pool keeps it, or releases it if that life is over.
-    pub(crate) fn place_fetched(&self, meant: Option<WorkerId>) -> Place {
+    fn place_fetched(&self, meant: Option<WorkerId>) -> Place {
         if !self.runs_one_job_a_life() {
             return self.place(meant).map_or(Place::Later, Place::Now);
         }
@@ -99,7 +138,7 @@ impl Pool {
     }
 
     /// When to release the jobs kept ahead; None while a fetch is under way.
-    pub(crate) fn give_back_ahead_at(&self) -> Option<Instant> {
+    pub(super) fn give_back_ahead_at(&self) -> Option<Instant> {
         self.ahead.due().filter(|_| self.intake.asked.is_none())
     }
 
@@ -121,7 +160,7 @@ impl Pool {
     }
 
     /// The slot for a suspect: that of the life for which it was fetched, which the broker has recorded.
-    pub(crate) fn place_suspect(&mut self, meant: Option<WorkerId>) -> Option<usize> {
+    fn place_suspect(&mut self, meant: Option<WorkerId>) -> Option<usize> {
         let at = meant.and_then(|meant| self.with_room(meant));
         if at.is_none() {
             // It was fetched for a life that does not exist yet: the next fetch is for one that does.

@@ -1,8 +1,9 @@
 //! Changes of a pool while its workers run: another size, a pause, settings that need no new workers.
 
+use std::sync::Arc;
+
 use super::Pool;
-use super::index::Kind;
-use model::{Change, Instant, PoolSettings, Scale};
+use model::{Change, Classes, Instant, PoolSettings, Scale};
 
 impl Pool {
     /// Makes the change. It lasts until the settings or a person say otherwise.
@@ -25,6 +26,23 @@ impl Pool {
         scaled.into_iter().chain(self.intake.paused.then_some(Change::Pause))
     }
 
+    /// The workers say which classes they know.
+    pub(crate) fn learn(&mut self, classes: Arc<Classes>) {
+        self.unknown.learn(&classes);
+        self.settings.knows = Some(classes);
+    }
+
+    /// A size rule gives the pool another size: it replaces a size that a person has asked for.
+    pub(crate) fn size_to(&mut self, workers: u16) {
+        self.configured.workers = workers;
+        self.scale(Scale::To(workers));
+    }
+
+    /// People see the pool at this position among the others.
+    pub(crate) fn stand_at(&mut self, rank: usize) {
+        self.rank = rank;
+    }
+
     /// Takes on settings that need no new workers.
     pub(crate) fn adapt(&mut self, now: Instant, fresh: PoolSettings) {
         let resized = !self.configured.has_size_of(&fresh);
@@ -41,16 +59,5 @@ impl Pool {
             (self.settings.workers, self.settings.min_workers) = size;
         }
         self.slots.adapt(&self.settings);
-    }
-
-    /// How many slots have yet to get a worker that takes jobs.
-    pub(crate) fn to_come(&self) -> usize {
-        self.slots.index().count(Kind::ToCome)
-    }
-
-    /// Whether nothing is left of a pool that was to end.
-    pub(crate) fn is_gone(&self) -> bool {
-        let rests = self.slots.iter().all(|slot| !slot.is_wanted() && slot.is_idle());
-        self.outdated && rests && self.ahead.is_empty() && !self.is_asking()
     }
 }

@@ -15,7 +15,7 @@ const NET: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Intake {
     /// The workers for which the fetch under way is; None = no fetch is under way.
-    pub(crate) asked: Option<Vec<WorkerId>>,
+    pub(super) asked: Option<Vec<WorkerId>>,
     /// Whether the fetch under way is for jobs of known classes alone.
     asks_for_known: bool,
     /// Whether the next fetch is for known classes alone: the last one brought only jobs that no worker knows, and
@@ -23,7 +23,7 @@ pub(crate) struct Intake {
     known_next: bool,
     /// Whether jobs may be waiting: cleared by a fetch, set by a wake-up (also one during the fetch) and by a full
     /// answer.
-    pub(crate) maybe_waiting: bool,
+    pub(super) maybe_waiting: bool,
     /// Since when the broker has answered no fetch; None if it answered the last one.
     silent_since: Option<Instant>,
     /// When to fetch, if jobs may be waiting.
@@ -33,12 +33,12 @@ pub(crate) struct Intake {
     backoff: Backoff,
     selection: Selection,
     /// Whether a person has paused the pool.
-    pub(crate) paused: bool,
+    pub(super) paused: bool,
     /// Whether to wait: until the broker has answered who holds the leases of jobs that run here, as a fetch could bring
     /// one of them again, or until a place is free.
-    pub(crate) held_up: bool,
+    pub(super) held_up: bool,
     /// How many jobs still run in the worn out worker that this pool replaces.
-    pub(crate) beside: usize,
+    pub(super) beside: usize,
 }
 
 impl Intake {

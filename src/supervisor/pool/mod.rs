@@ -1,7 +1,8 @@
 //! A set of equal workers: its slots, and the lives started in them.
 //!
 //! This file has what a pool is; the others of the folder what it does: `starting` begins lives, `filling` decides how
-//! many, `exchange` which are worn out, `fetch` and `assign` bring jobs to them.
+//! many, `exchange` which are worn out, `heir` how a second pool replaces the first, `fetch` and `assign` bring jobs to
+//! them, `tend` looks after slots. Only this folder reads and writes the fields.
 
 mod ahead;
 mod assign;
@@ -9,12 +10,14 @@ mod changes;
 mod exchange;
 mod fetch;
 mod filling;
+mod heir;
 mod index;
 mod intake;
 mod size;
 mod slots;
 mod starting;
 mod status;
+mod tend;
 
 use std::time::Duration;
 
@@ -23,45 +26,76 @@ use crate::restart::{Boots, Random};
 use crate::slot::{self, Running, Slot};
 use crate::unsettled::Unsettled;
 use crate::wear::Wear;
+use ahead::Ahead;
+use index::Kind;
 use intake::Intake;
-use model::{Fence, Instant, JobId, PoolSettings, SlotId, Verdict, WorkerId};
+use model::{Fence, Instant, Job, JobId, Outcome, PoolSettings, SlotId, Verdict, WorkerId};
 use size::Size;
 use slots::Slots;
 
-pub(crate) use ahead::Ahead;
-pub(crate) use assign::Place;
-pub(crate) use index::Kind;
+pub(crate) use assign::PAUSE;
 pub(crate) use slots::Edit;
 
 /// A set of equal slots.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    pub(crate) number: u16,
-    pub(crate) settings: PoolSettings,
-    pub(crate) slots: Slots,
-    pub(crate) intake: Intake,
-    pub(crate) boots: Boots,
-    pub(crate) size: Size,
-    pub(crate) unknown: Unknown,
-    pub(crate) ahead: Ahead,
+    number: u16,
+    settings: PoolSettings,
+    slots: Slots,
+    intake: Intake,
+    boots: Boots,
+    size: Size,
+    unknown: Unknown,
+    ahead: Ahead,
     /// The settings as configured; a person may have asked for another size since.
-    pub(crate) configured: PoolSettings,
+    configured: PoolSettings,
     /// Number of this pool among all that there ever were, counted from 1.
-    pub(crate) age: u64,
+    age: u64,
     /// Its position in the settings, by which people see the pools.
-    pub(crate) rank: usize,
+    rank: usize,
     /// Whether the pool ends, as soon as its heir can replace it.
-    pub(crate) outdated: bool,
+    outdated: bool,
     /// Why its only worker is worn out, if it ends for that.
-    pub(crate) worn: Option<Wear>,
+    worn: Option<Wear>,
     /// Whether the pool replaces another one: then it starts a quarter of its workers at a time.
-    pub(crate) rolling: bool,
-    pub(crate) first_generation: u32,
-    pub(crate) since: Instant,
+    rolling: bool,
+    first_generation: u32,
+    since: Instant,
+}
+
+/// What a pool learns from one of its lives.
+pub(crate) struct Lessons<'a> {
+    boots: &'a mut Boots,
+    unknown: &'a mut Unknown,
+    ahead: &'a mut Ahead,
+}
+
+impl Lessons<'_> {
+    /// A life became ready.
+    pub(crate) fn ready(&mut self, is_template: bool) {
+        // A template that boots proves nothing yet: only its forks run jobs.
+        self.boots.succeeded(!is_template);
+    }
+
+    /// A life died before it was ready.
+    pub(crate) fn died_unready(&mut self, now: Instant) {
+        self.boots.died(now);
+    }
+
+    /// A job has run for this time.
+    pub(crate) fn ran(&mut self, time: Duration) {
+        self.ahead.finished(time);
+    }
+
+    /// A worker has said how a job ended, and so whether it knows the class.
+    pub(crate) fn heard(&mut self, job: &Job, outcome: &Outcome) {
+        self.unknown.heard(job, outcome);
+    }
 }
 
 impl Pool {
-    pub(crate) fn new(number: u16, settings: PoolSettings, generation: u32, now: Instant) -> Self {
+    /// The `age`th pool; its first lives have this generation.
+    pub(crate) fn new(number: u16, age: u64, settings: PoolSettings, generation: u32, now: Instant) -> Self {
         // Slot 0 is the template's.
         let (first, min) = (u16::from(!settings.template), settings.min_workers.unwrap_or(settings.workers));
         let slot = |index| {
@@ -78,7 +112,7 @@ impl Pool {
             unknown: Unknown::default(),
             ahead: Ahead::default(),
             configured: settings.clone(),
-            age: 0,
+            age,
             rank: usize::from(number),
             outdated: false,
             worn: None,
@@ -89,8 +123,36 @@ impl Pool {
         }
     }
 
+    pub(crate) fn number(&self) -> u16 {
+        self.number
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.settings.name
+    }
+
+    /// The settings in force.
+    pub(crate) fn settings(&self) -> &PoolSettings {
+        &self.settings
+    }
+
+    /// The settings as configured; a person may have asked for another size since.
+    pub(crate) fn configured(&self) -> &PoolSettings {
+        &self.configured
+    }
+
+    /// Number of this pool among all that there ever were.
+    pub(crate) fn age(&self) -> u64 {
+        self.age
+    }
+
+    /// Where people see the pool among the others.
+    pub(crate) fn standing(&self) -> impl Ord {
+        (self.rank, self.age)
+    }
+
     /// The least number of workers.
-    pub(crate) fn min_workers(&self) -> u16 {
+    fn min_workers(&self) -> u16 {
         self.settings.min_workers.unwrap_or(self.settings.workers)
     }
 
@@ -100,7 +162,7 @@ impl Pool {
     }
 
     /// The workers with room, each as often as it has room; the least loaded first.
-    pub(crate) fn room(&self) -> Vec<WorkerId> {
+    fn room(&self) -> Vec<WorkerId> {
         let mut room: Vec<(usize, WorkerId)> = Vec::new();
         for at in self.slots.index().room.positions() {
             let slot = &self.slots[at];
@@ -112,19 +174,19 @@ impl Pool {
     }
 
     /// The slot of a worker with room: the one meant, or the least loaded one.
-    pub(crate) fn place(&self, meant: Option<WorkerId>) -> Option<usize> {
+    fn place(&self, meant: Option<WorkerId>) -> Option<usize> {
         let meant = meant.and_then(|meant| self.with_room(meant));
         meant.or_else(|| self.slots.index().room.first().map(|(_, at)| at))
     }
 
     /// The slot of this life, if it has room.
-    pub(crate) fn with_room(&self, worker: WorkerId) -> Option<usize> {
+    fn with_room(&self, worker: WorkerId) -> Option<usize> {
         self.slots.find(worker).filter(|at| self.slots[*at].room(&self.settings) > 0)
     }
 
     /// The slot for a job that must run alone: an empty one, else the one reserved for such jobs, else one to reserve
     /// from now on.
-    pub(crate) fn place_alone(&self) -> Option<usize> {
+    fn place_alone(&self) -> Option<usize> {
         let most = self.settings.jobs_at_once as usize;
         let least_loaded = self.slots.index().room.first();
         let is_kept = |at: &usize| self.slots[*at].is_at_work() && self.slots[*at].is_closed();
@@ -149,7 +211,7 @@ impl Pool {
     }
 
     /// Whether some worker has room for a job.
-    pub(crate) fn has_room(&self) -> bool {
+    fn has_room(&self) -> bool {
         !self.slots.index().room.is_empty()
     }
 

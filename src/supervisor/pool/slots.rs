@@ -122,6 +122,13 @@ pub(crate) struct Edit<'a> {
     pool: &'a PoolSettings,
 }
 
+impl<'a> Edit<'a> {
+    /// The settings of the pool.
+    pub(crate) fn settings(&self) -> &'a PoolSettings {
+        self.pool
+    }
+}
+
 impl Deref for Edit<'_> {
     type Target = Slot;
 

@@ -18,6 +18,11 @@ impl Pool {
         }
     }
 
+    /// The classes that the workers have said they know; empty = they have said none.
+    pub(crate) fn known(&self) -> impl Iterator<Item = &Class> {
+        self.settings.knows.iter().flat_map(|knows| knows.keys())
+    }
+
     pub(crate) fn status(&self, now: Instant, suspect: Option<&JobId>) -> PoolStatus {
         let slots = self.slots.iter().filter(|slot| !slot.is_template() && slot.is_wanted());
         let name = &Arc::from(self.settings.name.as_str());
