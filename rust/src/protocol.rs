@@ -121,10 +121,10 @@ pub struct Class {
     /// Tries after the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
-    /// Wait before the first retry.
+    /// Wait before the first retry, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_delay: Option<f64>,
-    /// The longest wait.
+    /// Limit of the wait before a retry, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_cap: Option<f64>,
 }

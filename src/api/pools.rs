@@ -20,7 +20,7 @@ use model::{Change, PoolsNow, Scale};
 /// The routes over a service.
 pub(super) fn routes<D: Describe>(routes: Routes<D>) -> Routes<D> {
     let all = |what: Change| move |api: Api, by: By| change(api, by, None, what);
-    let one = |what: Change| move |api: Api, by: By, pool: PoolOf| of(api, by, pool, what);
+    let one = |what: Change| move |api: Api, by: By, pool: PoolOf| change_named(api, by, pool, what);
     routes
         .act::<Reload, Reloaded>("/v1/reload", "Reads the settings again: all or nothing.", post(reload))
         .act::<Done, PoolsNow>(
@@ -56,7 +56,7 @@ async fn change(State(api): Api, By(by): By, pool: Option<String>, change: Chang
     Ok(Json(api.change(pool, change, PauseOrder::default(), by).await?))
 }
 
-async fn of(api: Api, by: By, pool: PoolOf, what: Change) -> Answer<PoolsNow> {
+async fn change_named(api: Api, by: By, pool: PoolOf, what: Change) -> Answer<PoolsNow> {
     change(api, by, Some(name(pool)?), what).await
 }
 
@@ -78,7 +78,7 @@ async fn paused(State(api): Api, By(by): By, pool: Option<String>, body: Body) -
 
 async fn scale(api: Api, by: By, pool: PoolOf, body: Body) -> Answer<PoolsNow> {
     let scale: Scale = read(body, SMALL_LIMIT).await?;
-    of(api, by, pool, Change::Scale(scale)).await
+    change_named(api, by, pool, Change::Scale(scale)).await
 }
 
 async fn at_rest(State(api): Api, doing: Doing) -> Answer<Done> {

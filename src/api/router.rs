@@ -82,7 +82,7 @@ fn all<D: Describe>(routes: Routes<D>) -> Routes<D> {
     tasks::routes(pools::routes(verbs::routes(routes)))
 }
 
-/// Those about jobs that are no verbs.
+/// The routes about jobs that are not in the table of verbs.
 fn of_jobs<D: Describe>(routes: Routes<D>) -> Routes<D> {
     routes
         .asks::<Filter, JobCounts>("/v1/count", "Counts jobs by filter, up to a limit.", get(count))

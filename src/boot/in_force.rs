@@ -156,6 +156,7 @@ pub fn keep_changes(state_dir: &Path, complaints: &Complaints) -> KeepChanges {
     })
 }
 
+/// Writes the changes into the keeper's memory file. A failure is a complaint until the next write succeeds.
 fn store(kept: Option<&Kept>, all: (&[(String, Change)], &Authors), complaints: &Complaints) {
     let text = serde_json::to_string(&all).map_err(io::Error::from);
     match kept.map_or(Ok(()), |kept| text.and_then(|text| kept.keep(&text))) {

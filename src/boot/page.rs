@@ -87,7 +87,7 @@ impl Page {
         self.0.seen.clone()
     }
 
-    /// Has it read its tokens again. Without tokens it would end.
+    /// Makes the page read its tokens again. One without tokens has no handler: the signal would end it.
     pub(super) fn renew(&self) {
         let child = self.child();
         let Some(child) = child.as_ref().filter(|_| self.0.how.has_tokens) else { return };

@@ -23,7 +23,7 @@ use model::{
     Exec, Instant, LogSettings, NewJob, Payload, PoolStatus, QueueName, SlotState, SlotStatus, Work,
 };
 
-/// Set for the `start` of a trial and what comes of it: its directory.
+/// Variable with the directory of a trial, for its `start` and all children of it.
 const VARIABLE: &str = "TASKVISOR_TRIAL";
 /// Time for all but the start of the workers.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -23,7 +23,7 @@ use config::{Config, Surroundings, token_in};
 use failure::{Failure, exit};
 use model::{JobId, JobRecord, Why};
 
-/// How long the supervisor may take to say what it hides: the page itself waits for it as long.
+/// Timeout for asking the supervisor which fields to hide. The page itself waits as long for it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Serves the page until a signal ends it.

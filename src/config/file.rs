@@ -205,6 +205,12 @@ fn explain(error: &serde_yaml::Error, text: &str, name: &str) -> Error {
     if let Some((what, instead)) = of_another_kind(&message) {
         (message, hint) = (what, instead);
     }
+    if said.contains("more than one document") {
+        message = "a second document begins here, and settings are one document".into();
+        hint = Some("remove the line '---' or '...' that ends the first one".into());
+        // The parser names no place.
+        at = second_document(text).map(|line| (line, 1));
+    }
     let place = match at {
         Some((line, column)) => format!("{name}:{line}:{column}"),
         None => name.to_string(),
@@ -212,7 +218,26 @@ fn explain(error: &serde_yaml::Error, text: &str, name: &str) -> Error {
     Error { fault: Fault::Config, place: Some(place), message, hint }
 }
 
-/// The message for a text or a map where something else belongs, and what to write instead. The parser would show all of
+/// The line on which a second document begins: that of a `---` behind anything but directives and comments, or the first
+/// line with anything on it behind a `...`. YAML lets neither stand at the beginning of a line within a text.
+fn second_document(text: &str) -> Option<usize> {
+    let is_marker = |line: &str, marker: &str| {
+        line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t']))
+    };
+    let (mut begun, mut ended) = (false, false);
+    for (line, number) in text.lines().zip(1..) {
+        let says_nothing = line.trim().is_empty() || line.starts_with(['#', '%']);
+        let begins = is_marker(line, "---");
+        if (begins && begun) || (ended && !says_nothing) {
+            return Some(number);
+        }
+        ended |= is_marker(line, "...");
+        begun |= !says_nothing;
+    }
+    None
+}
+
+/// The message for a text, a list or a map where something else belongs, and what to write instead. The parser would show all of
 /// the text: that of another file, if the wrong one was named.
 fn of_another_kind(message: &str) -> Option<(String, Option<String>)> {
     let (path, said) = message.split_once("invalid type: ")?;
@@ -222,9 +247,14 @@ fn of_another_kind(message: &str) -> Option<(String, Option<String>)> {
         "a text"
     } else if found == "map" {
         "a map"
+    } else if found == "sequence" {
+        "a list"
     } else {
         return None;
     };
+    if expected == "field identifier" {
+        return Some((format!("{path}a name of a setting is expected, and it is {found}"), None));
+    }
     if path.is_empty() {
         let what = format!("this is no file of settings: it is {found}, and settings are expected");
         return Some((what, Some("write each one as NAME: VALUE, such as 'lease: 1m'".into())));
@@ -236,6 +266,7 @@ fn of_another_kind(message: &str) -> Option<(String, Option<String>)> {
             let entry = text.filter(is_name).unwrap_or("…");
             ("a list", Some(format!("write a list, also of one entry: {key}: [{entry}]")))
         }
+        other if other.starts_with("struct ") => ("a map of settings", None),
         other => (other, None),
     };
     Some((format!("{path}it is {found}, and {expected} is expected"), hint))

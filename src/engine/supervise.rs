@@ -215,7 +215,7 @@ fn gauge(told: Sender<Event>) -> io::Result<Gauge> {
     Gauge::start(clock::now, move |found| drop(told.blocking_send(found_event(found))))
 }
 
-/// Hears what becomes of the directories of jobs that have ended.
+/// Called after each try to remove the directory of an ended job: complains of a failure until it succeeds.
 fn removed(complaints: Complaints) -> Removed {
     const LEFT: &str = "failed to remove what jobs left";
     Arc::new(move |dir, result| {

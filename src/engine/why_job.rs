@@ -34,8 +34,8 @@ impl ApiService {
         Ok(self.with_queues(Why { job: Some(job), before, ..why }, queues).await)
     }
 
-    /// The job as the broker has it, or why the broker does not say it. A broker that is away is known here before its
-    /// connections know.
+    /// The job as the broker has it, or why the broker does not say it. The counts learn that a broker is away before a
+    /// connection does, so their reason comes after a short wait.
     pub(super) async fn record(&self, id: &JobId) -> Result<Result<JobRecord, String>, Problem> {
         let get = self.broker.tell(Get { job: id.clone() }, "");
         tokio::pin!(get);

@@ -16,7 +16,7 @@ pub(super) struct Crashes {
     /// If that was a SIGKILL of somebody else: how many processes the kernel killed for want of memory meanwhile.
     pub oom_kills: Option<u64>,
     wait: Option<Duration>,
-    /// When the supervisor last could not get what it needs.
+    /// When a supervisor last ended for want of memory, processes or descriptors.
     wanted: Option<Instant>,
 }
 

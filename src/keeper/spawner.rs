@@ -276,8 +276,9 @@ fn descriptors(controls: impl Iterator<Item = ControlMessageOwned>) -> Vec<Owned
 struct Prepared {
     program: Program,
     texts: Texts,
-    /// Sorted, each once, and room for what the kernel says of them.
+    /// Sorted, each once.
     groups: Vec<u32>,
+    /// For the groups that the kernel reports, to compare: one more than there should be shows that there are others.
     room: Vec<u32>,
     /// The score for the out-of-memory killer, as text.
     score: Option<Vec<u8>>,
@@ -285,6 +286,7 @@ struct Prepared {
 }
 
 impl Prepared {
+    /// Allocates all that the newborn needs: it shares our memory and may not allocate.
     fn of(program: nix::Result<Program>, has_stdin: bool) -> Prepared {
         let (program, refused) = match program {
             Ok(program) => {

@@ -36,7 +36,7 @@ pub(super) struct Deaths {
 }
 
 impl Deaths {
-    /// A spawner has ended when that many starts had begun. True if it is to be done without for a while.
+    /// Notes that a spawner died after `starts` starts. True: use none for a while.
     pub fn add(&mut self, starts: u64, now: Instant) -> bool {
         let deaths = if self.since.0 == starts { self.since.1 + 1 } else { 1 };
         let are_enough = deaths >= MOST_DEATHS;

@@ -276,7 +276,7 @@ pub struct SlotStatus {
     /// Time in that state.
     #[serde(with = "Seconds")]
     pub age: Duration,
-    /// What it waits for, when it waits: the backoff, the grace.
+    /// Time left of its backoff or of its grace, if it has one.
     #[serde(default, rename = "remaining", skip_serializing_if = "Option::is_none", with = "MaybeSeconds")]
     pub until: Option<Duration>,
     /// Jobs it runs.

@@ -179,7 +179,7 @@ impl Desk {
             job.delay = job.delay.saturating_sub(age);
             job.expires = job.expires.map(|expires| expires.saturating_sub(age));
             if job.expires == Some(Duration::ZERO) {
-                // In whole milliseconds it is due as late as its time is over, so it never begins.
+                // Its time is over already: due and expiry round to the same millisecond, so it never begins.
                 (job.delay, job.expires) = (LEAST * 8 / 10, Some(LEAST * 9 / 10));
             }
             job.by = Some(format!("uid {}", found.uid()));

@@ -40,7 +40,7 @@ struct Known {
 }
 
 impl Known {
-    /// Notes that this process runs, if it does so regularly: a silence has ended if it stood still before.
+    /// The regular sign that this process runs. A long gap since the last one counts as a silence that has just ended.
     fn runs(&mut self, host: Instant, now: Instant) {
         if self.ran.is_some_and(|ran| host.since(ran) >= PULSE + SILENT) {
             self.ended = Some(now);

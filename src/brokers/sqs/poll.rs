@@ -152,7 +152,7 @@ async fn asked(shared: &Shared, source: &SourceQueue, receive: &Receive) -> Resu
     shared.client.receive(&source.queue.name, receive.most, receive.lease, receive.wait()).await
 }
 
-/// The state of a queue is known now: others may be received from, and messages of others that wait here may run.
+/// After a receive: looks for the queue of the next one, and wakes the fetches that waited for this one.
 fn decided(shared: &Shared, receive: &Receive) {
     shared.look_again();
     if receive.is_awaited {

@@ -67,7 +67,7 @@ pub(in crate::cli) fn puts_only(spool: &Spool) -> Failure {
     Failure::new(exit::NOT_RUNNING, why).hint(hint)
 }
 
-/// What a put says.
+/// Message and hint of a put that was spooled.
 pub(in crate::cli) fn note(spool: &Spool) -> (String, String) {
     let dir = spool.path().display();
     let what = format!("no supervisor runs here: the put waits in {dir}, and the next start queues it");

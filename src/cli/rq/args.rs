@@ -139,7 +139,7 @@ pub enum Strategy {
     Random,
 }
 
-/// How jobs meet processes.
+/// How jobs are mapped to processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
     Fork,

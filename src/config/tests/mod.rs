@@ -323,7 +323,7 @@ fn names_are_checked() {
     refused("env:\n  set:\n    A: 1\n    B: 2\n    A: 3", "t.yaml:7:9: the setting 'A' is given twice");
     refused(
         "env: [A]",
-        "t.yaml:3:10: pools[0].env: invalid type: sequence, expected {pass: [NAME], set: {NAME: VALUE}}",
+        "t.yaml:3:10: pools[0].env: it is a list, and {pass: [NAME], set: {NAME: VALUE}} is expected",
     );
     refused("env: {sett: {}}", "t.yaml:3:11: unknown setting 'sett' | did you mean 'set'?");
 }

@@ -35,6 +35,12 @@ fn mistake_is_placed_at_its_own_key_however_deep_it_stands() {
         (pool("limits: {memory: 1GB, processes: many}"), "t.yaml:3:36"),
         (pool("workers: {max: 2, at: {'0 8 * * *': 1, '0 25 * * *': 1}}"), "t.yaml:3:42"),
         (place("log: {rotate: {keep: x}}\n"), "t.yaml:1:22"),
+        (place("? [x, y]\n: 3\n"), "t.yaml:1:3"),
+        // A second document, also an empty one.
+        (place("%YAML 1.1\n# x\n---\nlease: 1m\n--- # y\n"), "t.yaml:5:1"),
+        (place("lease: 1m\n---\nlease: 2m\n"), "t.yaml:2:1"),
+        (place("lease: 1m\r\n...\r\n\r\nlease: 2m\r\n"), "t.yaml:4:1"),
+        (place("---\n---\nlease: 1m\n"), "t.yaml:2:1"),
     ] {
         assert_eq!(place, expected);
     }

@@ -58,7 +58,7 @@ pub struct Place {
 /// A line about what was done or happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// What is said.
+    /// Its words, one line.
     pub text: String,
     /// Whether it is a failure.
     pub is_bad: bool,
