@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::Problem;
 use super::extract::Api;
+use super::gathered::Gathered;
 use super::lists;
 use super::stream::{Piece, stream};
 use super::waits::{Doing, waits};
@@ -24,6 +25,12 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Bytes of a piece, without its last event: a limit of what a reader that is slow keeps from being lost.
 const PIECE: usize = 16 << 10;
+
+/// How often events are taken in during a pause: of 80,000 a second none is lost.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Limit of the pause that a reader may ask for: a stop waits a second for its last event.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Answers with events from now on, as long as the client reads.
 pub(super) async fn events(
@@ -77,7 +84,41 @@ async fn send(
             () = pieces.closed() => return,
         };
         (piece, is_over) = gather(next, news, &interest, form);
+        if let Some(pause) = interest.pause.filter(|_| !is_over) {
+            if pieces.send(Ok(std::mem::take(&mut piece))).await.is_err() {
+                return;
+            }
+            (piece, is_over) = rest(pause.min(LONGEST_PAUSE), news, &interest, form).await;
+        }
     }
+}
+
+/// The piece of what happens within the pause after another, and whether it was the last.
+async fn rest(
+    pause: Duration,
+    news: &mut Receiver<Arc<PublishedEvent>>,
+    interest: &Interest,
+    form: Form,
+) -> (Vec<u8>, bool) {
+    let (end, mut gathered, mut is_over) = (Instant::now() + pause, Gathered::default(), false);
+    while !is_over && Instant::now() < end {
+        // Not at each event: it costs more to wake up than to look.
+        tokio::time::sleep(LOOK.min(end - Instant::now())).await;
+        is_over = loop {
+            match news.try_recv() {
+                Ok(news) if news.what == What::Ended => {
+                    gathered.add(news);
+                    break true;
+                }
+                Ok(news) if interest.takes(&news) => gathered.add(news),
+                Ok(_) => {}
+                Err(TryRecvError::Lagged(count)) => gathered.add(Arc::new(lost(count))),
+                Err(TryRecvError::Empty) => break false,
+                Err(TryRecvError::Closed) => break true,
+            }
+        };
+    }
+    (gathered.take().iter().flat_map(|news| form.of(news)).collect(), is_over)
 }
 
 /// The piece of an event and of those that wait behind it, and whether they were the last.

@@ -11,6 +11,7 @@ mod describe;
 mod events;
 mod extract;
 mod gate;
+mod gathered;
 mod health;
 mod job_metrics;
 mod limits;

@@ -158,6 +158,36 @@ async fn events_that_come_together_are_sent_together() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn reader_that_asks_for_a_pause_gets_one_message_in_it_with_many_jobs_counted() {
+    let served = served(Limits::default());
+    let pause = Duration::from_millis(250);
+    let interest = Interest { pause: Some(pause), ..Interest::default() };
+    let mut lines = served.client.events(&interest).await.unwrap();
+    tell(&served, 1, What::Put, "first");
+    let first = lines.next().await.unwrap();
+    let (named, began) = (|news: &PublishedEvent| news.job.as_ref().map(ToString::to_string), Instant::now());
+    assert_eq!(
+        first.iter().map(|news| (news.n, named(news))).collect::<Vec<_>>(),
+        [(1, Some("first".into()))]
+    );
+    for n in 2..=46 {
+        tell(&served, n, What::Put, "a");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let rest = lines.next().await.unwrap();
+    assert_eq!(
+        rest.iter().map(|news| (news.n, named(news), news.count)).collect::<Vec<_>>(),
+        [(46, None, Some(45))]
+    );
+    assert!(began.elapsed() >= pause, "{:?}", began.elapsed());
+    // After a pause in which nothing happened, an event comes at once.
+    tokio::time::sleep(pause * 2).await;
+    tell(&served, 47, What::Failed, "b");
+    let last = tokio::time::timeout(Duration::from_millis(20), lines.next()).await.expect("at once");
+    assert_eq!(last.unwrap().iter().map(named).collect::<Vec<_>>(), [Some("b".into())]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn event_stream_sends_keep_alives_though_other_events_are_filtered() {
     let served = served(Limits::default());
     let mut reader = UnixStream::connect(&served.socket).await.unwrap();

@@ -59,7 +59,8 @@ pub async fn events(config: &Config, args: Events) -> Result<u8, Failure> {
         }
         None => None,
     };
-    let interest = Interest { kinds: args.kind, queue: args.queue.map(Into::into), job, tag: args.tag };
+    let interest =
+        Interest { kinds: args.kind, queue: args.queue.map(Into::into), job, tag: args.tag, pause: None };
     let mut lines = supervisor(config).await?.events(&interest).await?;
     let look = Look::of_stdout(false);
     loop {

@@ -1,9 +1,11 @@
 //! Events for subscribers.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::format::At;
+use super::format::{At, MaybeSeconds};
 use super::list::words;
 use super::{Class, Health, JobId, JobState, Millis, QueueName, WorkerName};
 
@@ -52,7 +54,8 @@ pub struct PublishedEvent {
     /// Why, or what has changed, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// How many were lost, if that is known. Of the end: how many ends of jobs the broker has not confirmed.
+    /// How many were lost, if that is known. Of the end: how many ends of jobs the broker has not confirmed. Of the events
+    /// of many jobs in a pause: how many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
 }
@@ -77,6 +80,11 @@ impl PublishedEvent {
             why: None,
             count: None,
         }
+    }
+
+    /// Whether it stands for events of many jobs.
+    pub fn is_of_many(&self) -> bool {
+        self.count.is_some() && !matches!(self.what, What::Lost | What::Ended)
     }
 }
 
@@ -189,6 +197,10 @@ pub struct Interest {
     /// Only jobs with this tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
+    /// At most one message in this many seconds (10 at most); of more than 40 events of jobs in it each kind and queue has
+    /// one, with their `count` and without a job.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "MaybeSeconds")]
+    pub pause: Option<Duration>,
 }
 
 impl Interest {

@@ -18,9 +18,13 @@ pub fn words(news: &PublishedEvent) -> String {
             format!("  {before}{}", health.as_str())
         }),
         named("worker", news.worker.as_ref().map(ToString::to_string)),
-        news.count.map(|count| match news.what == What::Ended {
-            true => format!("  {count} ends of jobs not confirmed"),
-            false => format!("  {count} events"),
+        news.count.map(|count| {
+            let of_what = match news.what == What::Ended {
+                true => "ends of jobs not confirmed",
+                false if news.is_of_many() => "jobs",
+                false => "events",
+            };
+            format!("  {count} {of_what}")
         }),
         news.why.as_ref().map(|why| format!("  {}", escaped(why))),
     ];

@@ -14,15 +14,14 @@ use tokio::time::{Instant, sleep, timeout};
 use api::Client;
 use model::{Interest, PublishedEvent, What};
 
-/// Least time between two messages to a page; changes within it go together.
+/// Least time between two messages to a page. The supervisor lets changes within it go together: to send each would cost
+/// more than all else that it does for a page.
 const PAUSE: Duration = Duration::from_millis(250);
 /// How long the subscription to the supervisor outlives the last open page: following a link closes one page before the
 /// next is open.
 const LINGER: Duration = Duration::from_secs(2);
 /// How often pages are asked to look again where there are no events, as without a supervisor.
 const BLIND: Duration = Duration::from_secs(5);
-/// Limit of the jobs that a message names: with more, all may have changed.
-const NAMED: usize = 40;
 /// Limit of the events that are kept for the page of events.
 const LATEST: usize = 200;
 /// How long events are collected after somebody has opened the page of events in a browser without scripts.
@@ -123,15 +122,15 @@ impl Live {
 
     /// Passes events on until they end, or until nobody listens.
     async fn pass_on(&self, client: &Client) {
+        let interest = Interest { pause: Some(PAUSE), ..Interest::default() };
         // A supervisor that starts again is tried once a second.
-        let Ok(mut lines) = client.events(&Interest::default()).await else {
+        let Ok(mut lines) = client.events(&interest).await else {
             sleep(Duration::from_secs(1)).await;
             self.say("down");
             return;
         };
         // Whatever happened before is not known.
         self.say("*");
-        let mut topics = BTreeSet::new();
         loop {
             // One wait for all of the silence: it ends when the supervisor is silent for too long, as one that hangs.
             let next = async {
@@ -150,36 +149,18 @@ impl Live {
                 Some(_) => return self.say("down"),
                 None => return,
             };
+            let mut topics = BTreeSet::new();
             news.iter().for_each(|news| self.hear(&mut topics, news));
-            self.tell(&mut topics);
-            // All events within the pause make one message. A `next` that is dropped by the timeout loses nothing:
-            // `lines` keeps the part of a line that it has read.
-            let end = Instant::now() + PAUSE;
-            loop {
-                match tokio::time::timeout_at(end, lines.next()).await {
-                    Err(_) => break,
-                    Ok(Ok(news)) if !news.is_empty() => {
-                        news.iter().for_each(|news| self.hear(&mut topics, news))
-                    }
-                    Ok(_) => return self.say("down"),
-                }
-            }
-            if !topics.is_empty() {
-                self.tell(&mut topics);
-            }
+            self.tell(topics);
             if self.is_unheard() {
                 return;
             }
         }
     }
 
-    fn tell(&self, topics: &mut BTreeSet<String>) {
-        if topics.iter().filter(|topic| topic.starts_with("job:")).count() > NAMED {
-            topics.retain(|topic| !topic.starts_with("job:"));
-            topics.insert("job:*".into());
-        }
+    fn tell(&self, topics: BTreeSet<String>) {
         // They are encoded, so that no name holds the blank between two words.
-        let words: Vec<String> = std::mem::take(topics).into_iter().collect();
+        let words: Vec<String> = topics.into_iter().collect();
         self.say(&words.join(" "));
     }
 
@@ -196,6 +177,10 @@ fn add(topics: &mut BTreeSet<String>, news: &PublishedEvent) {
         topics.insert("jobs".into());
         topics.insert(format!("job:{}", crate::text::encoded(job.as_str())));
     }
+    // Any job may be among them.
+    if news.is_of_many() {
+        topics.extend(["jobs".into(), "job:*".into()]);
+    }
     if let Some(queue) = &news.queue {
         topics.insert(format!("queue:{}", crate::text::encoded(queue.as_str())));
     }
@@ -206,7 +191,7 @@ fn add(topics: &mut BTreeSet<String>, news: &PublishedEvent) {
     // Of lost events it is not known what they changed.
     } else if news.what == What::Lost {
         topics.insert("*".into());
-    } else if news.job.is_none() {
+    } else if news.job.is_none() && !news.is_of_many() {
         topics.insert("orders".into());
     }
 }
@@ -271,7 +256,9 @@ mod tests {
         };
         add(&mut topics, &job);
         add(&mut topics, &PublishedEvent::new(What::Ready, Millis(0)));
+        let many = PublishedEvent { count: Some(90), job: None, queue: Some("post".into()), ..job };
+        add(&mut topics, &many);
         let topics: Vec<&str> = topics.iter().map(String::as_str).collect();
-        assert_eq!(topics, ["job:a%20b", "jobs", "queue:mail", "workers"]);
+        assert_eq!(topics, ["job:*", "job:a%20b", "jobs", "queue:mail", "queue:post", "workers"]);
     }
 }

@@ -87,7 +87,8 @@ impl Round<'_> {
         for (found, worker) in found.into_iter().zip(self.workers.by_ref()) {
             let lease = grant(store, self.request, *queue, *worker, &found, self.now)?;
             store.moved(*queue, Some(JobState::Waiting), JobState::Running);
-            store.happened(&found.job.id, *queue, What::Fetched, JobState::Running)?;
+            let job = &found.job;
+            store.happened_to(&job.id, (name, &job.class, &job.tags), What::Fetched, JobState::Running);
             let waited = found.ready.map(|since| store.waited(since, self.now));
             let job = Job { queue: name.clone(), ..found.job };
             self.fetched.push(Fetched { job: Arc::new(job), lease, waited });

@@ -95,6 +95,7 @@ mod list;
 mod lost;
 mod message;
 mod needs;
+mod news;
 mod notify_file;
 mod occur;
 mod open;

@@ -183,7 +183,7 @@ pub(super) fn insert(
     if state == JobState::Waiting {
         store.barren.put(queue, &job.class);
     }
-    store.happened(id, queue, What::Put, state)?;
+    store.happened_to(id, (&job.queue, &job.class, &job.tags), What::Put, state);
     Ok(row)
 }
 

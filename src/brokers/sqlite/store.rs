@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::columns::{json, state};
+use super::columns::state;
 use super::count::{Count, Reached};
 use super::empty_filter_cache::Barren;
 use super::expiry_time::Expiry;
@@ -17,8 +17,7 @@ use super::trouble::Trouble;
 use broker::{Error, JobEnd, Notice};
 use common::Notices;
 use model::{
-    Fence, Instant, JobId, JobState, Millis, OptionsInForce, PublishedEvent, QueueName, QueueSet, Revocation,
-    What,
+    Fence, Instant, JobId, JobState, OptionsInForce, PublishedEvent, QueueName, QueueSet, Revocation,
 };
 
 /// Limit of the jobs that one transaction handles because they are due, or because of another job.
@@ -211,48 +210,6 @@ impl Store {
             self.waiters_checked_at = FEW.max(2 * self.waiters.len());
         }
         self.waiters.entry(waiter.job.clone()).or_default().push(waiter);
-    }
-
-    /// Notes an event of a job: it is published once it is on disk.
-    pub(super) fn happened(
-        &mut self,
-        id: &JobId,
-        queue: i64,
-        what: What,
-        state: JobState,
-    ) -> Result<(), Trouble> {
-        let news = self.news_of(id, queue, what, state)?;
-        self.effects.news.extend(news);
-        Ok(())
-    }
-
-    /// The event of a job, if there are subscribers.
-    pub(super) fn news_of(
-        &self,
-        id: &JobId,
-        queue: i64,
-        what: What,
-        state: JobState,
-    ) -> Result<Option<PublishedEvent>, Trouble> {
-        // Without subscribers no job pays for the query.
-        if self.notices.heard().is_none() {
-            return Ok(None);
-        }
-        let mut statement = self.conn.prepare_cached(
-            "SELECT name, tags, class FROM queue LEFT JOIN job ON jid = ?2 WHERE queue.id = ?1",
-        )?;
-        let mut rows = statement.query(params![queue, id.as_str()])?;
-        let found = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-        let (queue, tags) = (found.get::<_, String>(0)?, json(found, 1).ok().flatten().unwrap_or_default());
-        let class = found.get::<_, Option<String>>(2).ok().flatten().map(Into::into);
-        let news = PublishedEvent { class, ..PublishedEvent::new(what, Millis(self.time())) };
-        Ok(Some(PublishedEvent {
-            job: Some(id.clone()),
-            queue: Some(queue.into()),
-            tags,
-            state: Some(state),
-            ..news
-        }))
     }
 
     /// Notes that something becomes due at `at`.

@@ -46,7 +46,7 @@ fn row(app: &App, news: &PublishedEvent) -> Markup {
             td { @if let Some(queue) = &news.queue { a.plain href={ (app.of("queue", queue.as_str())) } { (text::short(queue.as_str())) } } }
             td { @if let Some(by) = &news.by { (text::short(by)) } }
             // Of a job it may be what its program has said.
-            td.what { @if let Some(why) = &news.why { (text::short(if news.job.is_some() { app.redact.said(why) } else { why.as_str() })) } @if let Some(count) = news.count { " " (say::count(count)) } }
+            td.what { @if let Some(why) = &news.why { (text::short(if news.job.is_some() { app.redact.said(why) } else { why.as_str() })) } @if let Some(count) = news.count { " " (if news.is_of_many() { say::counted(count, "job", "jobs") } else { say::count(count) }) } }
         }
     }
 }
