@@ -20,7 +20,7 @@ pub(super) fn jobs(page: &mut Page, meters: &Meters) {
         "Attempts ended by a limit, a crash, want of memory or a lost lease.",
     );
     // Also those at 0: an increase can only be seen from a value before it.
-    for kind in ["cpu", "crash", "lease", "memory", "oom", "output", "processes", "time"] {
+    for kind in ["cpu", "crash", "lease", "memory", "oom", "output", "processes", "stopped", "time"] {
         let count = counters.kills.get(kind).copied().unwrap_or_default();
         page.sample("attempts_killed_total", &[("kind", kind)], count);
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::counting::bounded;
 use super::series::{Copied, How, Series};
 use model::{
-    Class, Count, Fetched, Histogram, Instant, Job, JobId, Millis, NewJob, QueueName, Revocation,
-    SeriesQuery, Settlement, SignalSent, Verdict,
+    Class, Count, EndedFor, Fetched, Histogram, Instant, Job, JobId, Millis, NewJob, QueueName, SeriesQuery,
+    Settlement, Verdict,
 };
 
 /// Series that the loop writes, and the API reads.
@@ -137,38 +137,24 @@ impl Course {
 /// What ended an attempt that did not end by itself: a limit, a signal, or a want of memory.
 fn kill(settlement: &Settlement) -> Option<&'static str> {
     let left = settlement.forensics.as_ref()?;
-    // The reason of a signal is a text: these are the names of `Excess`.
-    let by_limit = left.signals.iter().find_map(|sent| match sent.why.as_str() {
-        "memory limit" => Some("memory"),
-        "time limit" => Some("time"),
-        "cpu limit" => Some("cpu"),
-        "process limit" => Some("processes"),
-        "output limit" => Some("output"),
-        _ => None,
-    });
+    if let Some(EndedFor::Limit(excess)) = left.ended_for {
+        return Some(excess.word());
+    }
     // The second is a guess: the kernel has killed something on this machine while the job ran, and nobody else has
     // sent a KILL.
     let oom =
         left.exit.as_ref().is_some_and(|exit| exit.oom) || left.oom_kills.is_some_and(|kills| kills > 0);
-    let is_fenced = is_fenced(&settlement.verdict, &left.signals);
-    by_limit
-        .or(oom.then_some("oom"))
-        .or(settlement.crashed.then_some("crash"))
-        .or(is_fenced.then_some("lease"))
-}
-
-/// Whether the supervisor gave the job up, as the broker did not answer. A stop releases in the same way; but where the
-/// keeper killed the worker, nothing was sent.
-fn is_fenced(verdict: &Verdict, sent: &[SignalSent]) -> bool {
-    let has = |word: &str| sent.iter().any(|sent| sent.why == word);
-    let is_stopped = matches!(verdict, Verdict::Release { counts: Some(Count::Stopped), .. });
-    is_stopped && (has(Revocation::SelfFenced.as_str()) || !has("stop"))
+    // A stop releases a job as the fence does. Where the keeper killed the worker, nothing was sent.
+    let is_released = matches!(&settlement.verdict, Verdict::Release { counts: Some(Count::Stopped), .. });
+    let is_fenced = is_released && left.ended_for != Some(EndedFor::Stop);
+    let why = oom.then_some("oom").or(settlement.crashed.then_some("crash"));
+    why.or(is_fenced.then_some("lease"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{Bytes, Exit, ExitStatus, Failure, Fence, Forensics, Lease, Payload, Signal, Usage};
+    use model::{Bytes, Excess, Exit, ExitStatus, Failure, Fence, Forensics, Lease, Payload, Usage};
 
     fn job(id: &str) -> Job {
         Job {
@@ -202,7 +188,6 @@ mod tests {
         let waited = Some(Duration::from_secs(2));
         course.fetched(&[Fetched { job: Arc::new(job("a")), lease, waited }]);
         ["a", "b", "c", "d"].iter().for_each(|id| course.begun(&job(id), at(0), wall));
-        let sent = |why: &str| SignalSent { after: Duration::ZERO, signal: Signal::Kill, why: why.into() };
         let exit = |oom| Exit {
             status: ExitStatus::Signal { signal: 9, core: false },
             usage: Usage::default(),
@@ -211,9 +196,9 @@ mod tests {
             oom_at_bound: false,
             proof: Duration::ZERO,
         };
-        let limit =
-            Forensics { signals: vec![sent("time limit"), sent("time limit")], ..Forensics::default() };
-        course.settled(&failed("a", limit, false), at(3_000), wall);
+        let for_it = |ended_for| Forensics { ended_for, ..Forensics::default() };
+        let limit = EndedFor::Limit(Excess::Time(Duration::from_secs(2), Duration::from_secs(3)));
+        course.settled(&failed("a", for_it(Some(limit)), false), at(3_000), wall);
         let oom = Forensics { exit: Some(exit(true)), ..Forensics::default() };
         course.settled(&failed("b", oom, true), at(3_000), wall);
         course.settled(
@@ -222,16 +207,15 @@ mod tests {
             wall,
         );
         course.lost(&"d".into(), at(50), wall);
-        for (id, signals) in [
-            ("f", vec![sent("self_fenced")]),
+        for (id, ended_for) in [
+            ("f", Some(EndedFor::Lease)),
             // The keeper killed it.
-            ("g", Vec::new()),
-            ("h", vec![sent("stop")]),
+            ("g", None),
+            ("h", Some(EndedFor::Stop)),
         ] {
             course.begun(&job(id), at(50), wall);
             let verdict = Verdict::Release { after: Duration::ZERO, counts: Some(Count::Stopped) };
-            let forensics = Forensics { signals, ..Forensics::default() };
-            course.settled(&Settlement { verdict, ..failed(id, forensics, false) }, at(50), wall);
+            course.settled(&Settlement { verdict, ..failed(id, for_it(ended_for), false) }, at(50), wall);
         }
         // A job that did not begin here, such as one of an earlier supervisor.
         course.settled(&failed("e", Forensics::default(), false), at(60), wall);

@@ -85,8 +85,8 @@ pub use new_job::{Exists, NewJob, batch, batch_fault, name_fault, tags_fault};
 pub use object::{Object, object};
 pub use option::{OptionName, OptionValue, Options, OptionsInForce};
 pub use outcome::{
-    DeadWorker, Exit, ExitStatus, Failure, Forensics, Next, Outcome, Revocation, Signal, SignalSent, Usage,
-    cut,
+    DeadWorker, EndedFor, Exit, ExitStatus, Failure, Forensics, Next, Outcome, Revocation, Signal,
+    SignalSent, Usage, cut,
 };
 pub use output::{OutputEnd, OutputLine, OutputPart, OutputQuery, Stream};
 pub use payload::{Exec, Payload, Retry};

@@ -102,6 +102,18 @@ impl Excess {
         }
     }
 
+    /// The word for metrics.
+    pub fn word(self) -> &'static str {
+        match self {
+            Excess::Time(..) => "time",
+            Excess::Memory(..) | Excess::OutOfMemory(_) => "memory",
+            Excess::Cpu(..) => "cpu",
+            Excess::Processes(..) => "processes",
+            Excess::Output(..) => "output",
+            Excess::Stopped(..) => "stopped",
+        }
+    }
+
     /// Whether the excess is a danger to others, so that it is killed at once. For other excesses the job is asked to
     /// end, and has the grace for it.
     pub fn is_urgent(self) -> bool {

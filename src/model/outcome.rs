@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::format::{EndedAt, MaybeSeconds, Seconds};
-use super::{JobId, Millis, NewJob, Payload, QueueName};
+use super::{Excess, JobId, Millis, NewJob, Payload, QueueName};
 
 /// Why an attempt did not complete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -246,6 +246,17 @@ pub struct SignalSent {
     pub why: String,
 }
 
+/// For what the supervisor ended an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndedFor {
+    /// It exceeded a limit.
+    Limit(Excess),
+    /// Its lease could not be renewed in time.
+    Lease,
+    /// The supervisor was to stop.
+    Stop,
+}
+
 /// The signals of the kill ladder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
@@ -277,6 +288,9 @@ pub struct Forensics {
     /// The signals that taskvisor sent it, in order.
     #[serde(default)]
     pub signals: Vec<SignalSent>,
+    /// For what they were sent, for metrics: it is not kept.
+    #[serde(skip)]
+    pub ended_for: Option<EndedFor>,
     /// Of a SIGKILL that we did not send: how many processes of this machine the kernel killed for want of memory while it
     /// ran, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::wear::Wear;
-use model::{Excess, PoolSettings, Revocation};
+use model::{EndedFor, Excess, PoolSettings, Revocation};
 
 /// Why we end a worker or a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +81,15 @@ impl Why {
             (true, 2..) => pool.lost_grace.max(IN_COMPANY),
             (true, _) => pool.lost_grace,
         }
+    }
+
+    /// What counts of the reasons of several signals: a stop may come to a job that is ended for something else.
+    pub(super) fn chief(all: impl Iterator<Item = Why> + Clone) -> Option<EndedFor> {
+        let limit = |why| if let Why::Limit(excess) = why { Some(EndedFor::Limit(excess)) } else { None };
+        let has = |this: Why| all.clone().any(|why| why == this);
+        let lease = || has(Why::Lost(Revocation::SelfFenced)).then_some(EndedFor::Lease);
+        let stop = || has(Why::Stop).then_some(EndedFor::Stop);
+        all.clone().find_map(limit).or_else(lease).or_else(stop)
     }
 
     /// Whether no worker is wanted in the slot afterwards.

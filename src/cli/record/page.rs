@@ -276,6 +276,7 @@ pub mod tests {
         Forensics {
             shared: false,
             cpu: None,
+            ended_for: None,
             oom_kills: None,
             worker,
             ran: Duration::from_millis(1_500),

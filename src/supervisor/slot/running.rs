@@ -314,6 +314,7 @@ impl Running {
         exit: Option<&Exit>,
     ) -> Settlement {
         let sent = life.signals.iter().filter(|(at, ..)| *at >= self.since);
+        let ended_for = Why::chief(sent.clone().map(|(.., why)| *why));
         let signals = sent.map(|(at, signal, why)| SignalSent {
             after: at.since(self.since),
             signal: *signal,
@@ -325,6 +326,7 @@ impl Running {
             exit: exit.cloned(),
             shared: exit.is_some() && life.taken > 1,
             signals: signals.collect(),
+            ended_for,
             died_before: self.died_before.clone(),
             ..Forensics::default()
         };

@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::form::{Stored, kept, list, maybe, maybe_boxed};
 use model::{
-    Caught, DeadWorker, Exit, ExitStatus, Failure, Forensics, Millis, Signal, SignalSent, Snapshot, Usage,
-    WorkerName,
+    Caught, DeadWorker, EndedFor, Exit, ExitStatus, Failure, Forensics, Millis, Signal, SignalSent, Snapshot,
+    Usage, WorkerName,
 };
 
 kept! {
@@ -42,6 +42,8 @@ pub(super) struct ForensicsRow {
     cpu: Option<Duration>,
     #[serde(default, with = "list")]
     signals: Vec<SignalSent>,
+    #[serde(skip)]
+    ended_for: Option<EndedFor>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     oom_kills: Option<u64>,
     #[serde(default, skip_serializing_if = "String::is_empty")]

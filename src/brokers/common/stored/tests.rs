@@ -70,6 +70,7 @@ fn forensics() -> Forensics {
             signal: Signal::Kill,
             why: "time limit".into(),
         }],
+        ended_for: None,
         oom_kills: Some(2),
         stderr_tail: "oh\n".into(),
         output_dropped: 5,
