@@ -52,6 +52,7 @@ mod size_clock;
 mod snapshots;
 mod spool_taker;
 mod supervise;
+mod sweeps;
 mod systemd;
 mod takers;
 mod task_ttls;

@@ -26,6 +26,7 @@ use super::request::{Queues, Request, View, WhySubject};
 use super::scraped::Scraped;
 use super::series;
 use super::served::{self, mark};
+use super::sweeps::Sweeps;
 use super::takers::Wanted;
 use super::trees;
 use api::{JobOutput, PauseOrder, Problem, Queued, Reloaded, Service};
@@ -76,6 +77,8 @@ pub(super) struct ApiService {
     pub(super) examine: Option<Examine>,
     /// What metrics ask for beside the loop.
     pub(super) scraped: Scraped,
+    /// Orders about many jobs that go on.
+    pub(super) sweeps: Sweeps,
 }
 
 #[async_trait]
@@ -104,11 +107,16 @@ impl Service for ApiService {
 
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem> {
         let (news, line) = publish::of_request(&self.event_bus, &verb, &by);
+        let bulk = if let Verb::Bulk(bulk) = &verb { Some(bulk.clone()) } else { None };
         let mut answer = self.broker.ask(verb, by).await.map_err(|error| self.problem(error))?;
         news.into_iter().for_each(|news| self.event_bus.tell(news));
-        if let Some(line) = line {
+        match (line, bulk, &answer) {
+            (None, ..) => {}
+            (Some(line), Some(bulk), Answer::Bulk(swept)) => {
+                self.sweeps.took(&bulk, swept, line, &self.requests).await;
+            }
             // The verb is carried out also when the supervisor is ending: only its line is lost then.
-            self.requests.send(Request::Log(line)).await.ok();
+            (Some(line), ..) => drop(self.requests.send(Request::Log(line)).await),
         }
         if let Answer::Queues(queues) = &mut answer {
             mark(&self.broker, queues, self.own_queues().await.as_ref()).await;
@@ -276,6 +284,7 @@ impl ApiService {
             show_settings: None,
             examine: None,
             scraped: Scraped::new(effects),
+            sweeps: Sweeps::default(),
             pictures: Pictures::default(),
             outputs: OutputPlaces::new(effects.logs.outputs(), effects.calls.instance()),
         }
