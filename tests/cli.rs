@@ -303,3 +303,38 @@ fn words_of_other_tools_and_wrong_numbers_get_advice() {
     assert!(sandbox.run(&["put", "--jid", "b", "--", "true"]).status.success());
     assert!(sandbox.run(&["put", "--depends", "a, b", "--", "true"]).status.success());
 }
+
+#[test]
+fn every_command_takes_names_that_begin_with_a_hyphen() {
+    let sandbox = Sandbox::new();
+    let ok = |args: &[&str]| {
+        let output = sandbox.run(args);
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    ok(&["put", "-q=-queue", "--class=-Class", "--tag=-tag", "--batch=-batch", "--jid=-job", "[-1]"]);
+    let job: serde_json::Value = serde_json::from_str(&ok(&["job", "show", "--json", "--", "-job"])).unwrap();
+    assert_eq!([&job["queue"], &job["class"]], ["-queue", "-Class"]);
+    assert_eq!(job["data"], serde_json::json!([-1]));
+    ok(&["recur", "put", "--name=-name", "--every", "1h", "-q=-queue", "--", "true"]);
+    ok(&["recur", "put", "--name=-other", "--every", "1h", "mail", "Report", "[2]"]);
+    ok(&["recur", "put", "--name=-other", "--every", "1h", "-q=-queue", "--class=-Class", "[3]"]);
+    let shown = ok(&["recur", "show", "--", "-other"]);
+    assert!(shown.contains("-queue") && shown.contains("-Class") && shown.contains("[3]"), "{shown}");
+    for verb in ["pause", "resume", "run", "remove"] {
+        ok(&["recur", verb, "--", "-name"]);
+    }
+    for verb in ["pause", "resume", "stats"] {
+        ok(&["queue", verb, "--", "-queue"]);
+    }
+    ok(&["batch", "show", "--", "-batch"]);
+    for filter in ["--queue=-queue", "--class=-Class", "--tag=-tag", "--batch=-batch"] {
+        assert!(ok(&["job", "list", filter]).contains("-job"), "{filter}");
+    }
+    ok(&["job", "priority", "--", "-job", "-5"]);
+    for verb in ["cancel", "retry", "cancel", "discard"] {
+        ok(&["job", verb, "--", "-job"]);
+    }
+    let too_many = ["recur", "put", "--name=-n", "--every", "1h", "mail", "Report", "[2]", "[3]"];
+    sandbox.refused(&too_many, 2, &["too many words"]);
+}

@@ -54,7 +54,10 @@ async fn put(config: &Config, args: &RecurPut) -> Result<u8, Failure> {
 }
 
 fn recurring(args: &RecurPut) -> Result<Recurring, Failure> {
-    let put = &args.put;
+    let Some((name, put)) = args.placed() else {
+        let message = "there are too many words: with --name only queue, class and data are left";
+        return Err(Failure::new(exit::USAGE, message).hint("leave out the last one"));
+    };
     let is_delayed = put.delay.is_some() || put.at.is_some();
     if put.lines || put.wait || is_delayed || put.jid.is_some() || !put.depends.is_empty() {
         let message = "--lines, --delay, --at, --depends, --wait and --jid belong to a single put, not to a recurring job";
@@ -73,12 +76,12 @@ fn recurring(args: &RecurPut) -> Result<Recurring, Failure> {
         (None, None) => return Err(Failure::new(exit::USAGE, "there is neither --every nor --cron")),
     };
     Ok(Recurring {
-        name: args.name.clone(),
+        name,
         schedule,
         overlap: args.overlap,
         catch_up: args.catch_up.unwrap_or_default(),
         backlog: args.backlog,
-        job: Form::of(&args.put)?.job(),
+        job: Form::of(&put)?.job(),
     })
 }
 

@@ -8,7 +8,7 @@ use model::{Bytes, Overlap, Payload, Recurring, Schedule, format_duration, parse
 use crate::app::App;
 use crate::form::Fields;
 use crate::json::MOST;
-use crate::text::quoted;
+use crate::text::{of_class, option, quoted};
 use crate::trouble::Trouble;
 
 /// The fields of the form.
@@ -115,8 +115,11 @@ fn is_same(data: &str, before: &Bytes) -> bool {
 
 /// It as a command.
 fn line(recurring: &Recurring, hides: bool) -> String {
-    let (job, mut line) = (&recurring.job, format!("taskvisor recur put {}", quoted(&recurring.name)));
-    let mut add = |flag: &str, value: &str| line += &format!(" --{flag} {}", quoted(value));
+    let (job, name) = (&recurring.job, recurring.name.as_str());
+    // Behind `--` stands its command.
+    let name = if name.starts_with('-') { option("name", name) } else { format!(" {}", quoted(name)) };
+    let mut line = format!("taskvisor recur put{name}");
+    let mut add = |flag: &str, value: &str| line += &option(flag, value);
     match &recurring.schedule {
         Schedule::Every { interval, offset } => {
             add("every", &format_duration(*interval));
@@ -145,15 +148,15 @@ fn line(recurring: &Recurring, hides: bool) -> String {
     job.retry.iter().for_each(|retry| add("retries", &retry.retries.to_string()));
     job.time_limit.iter().for_each(|limit| add("time-limit", &format_duration(*limit)));
     job.expires.iter().for_each(|time| add("expires", &format_duration(*time)));
-    let (queue, class) = (quoted(job.queue.as_str()), quoted(job.class.as_str()));
+    let (queue, class) = (job.queue.as_str(), job.class.as_str());
     match &job.payload {
         // The page would show in the command what it hides in the form.
-        Payload::Data(_) if hides => line + &format!(" {queue} {class} …"),
-        Payload::Data(data) => line + &format!(" {queue} {class} {}", quoted(&data.to_text())),
-        Payload::Exec(_) if hides => line + &format!(" -q {queue} -- …"),
+        Payload::Data(_) if hides => line + &of_class(queue, class, "…"),
+        Payload::Data(data) => line + &of_class(queue, class, &data.to_text()),
+        Payload::Exec(_) if hides => line + &option("queue", queue) + " -- …",
         Payload::Exec(exec) => {
             let words: Vec<String> = exec.argv.iter().map(|word| quoted(&word.to_text())).collect();
-            line + &format!(" -q {queue} -- {}", words.join(" "))
+            line + &option("queue", queue) + &format!(" -- {}", words.join(" "))
         }
     }
 }

@@ -5,7 +5,7 @@ use model::{JobRecord, JobState, Payload, format_duration};
 
 use crate::form::Fields;
 use crate::json::Redact;
-use crate::text::{names, option};
+use crate::text::{names, of_class, option};
 
 /// What a reader can order.
 #[derive(Clone, Debug, PartialEq)]
@@ -277,8 +277,10 @@ pub fn again(before: &JobRecord, fields: &Fields, redact: &Redact) -> String {
         Some(Payload::Data(data)) if !redact.hides_some() => data.to_text(),
         _ => "…".into(),
     };
-    let own = [("queue", before.queue.as_str()), ("class", before.class.as_str()), ("data", &data)];
-    format!("{line} {}", names(own.map(|(name, own)| fields.get(name).unwrap_or(own))))
+    let [queue, class, data] =
+        [("queue", before.queue.as_str()), ("class", before.class.as_str()), ("data", &data)]
+            .map(|(name, own)| fields.get(name).unwrap_or(own));
+    line + &of_class(queue, class, data)
 }
 
 fn bulk(fields: &Fields, act: Act) -> Option<Bulk> {

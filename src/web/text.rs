@@ -89,6 +89,16 @@ pub fn names<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     mark.to_owned() + &words.join(" ")
 }
 
+/// Queue, class and data as the last words of a `put`, for which what stands behind `--` is a command.
+pub fn of_class(queue: &str, class: &str, data: &str) -> String {
+    // A number below 0 stays one with a blank before it.
+    let data = if data.starts_with('-') { quoted(&format!(" {data}")) } else { quoted(data) };
+    match queue.starts_with('-') || class.starts_with('-') {
+        true => format!("{}{} {data}", option("queue", queue), option("class", class)),
+        false => format!(" {} {} {data}", quoted(queue), quoted(class)),
+    }
+}
+
 /// An option of a command with its value, and a blank before it.
 pub fn option(name: &str, value: &str) -> String {
     format!(" --{name}{}{}", if value.starts_with('-') { "=" } else { " " }, quoted(value))
@@ -156,6 +166,8 @@ mod tests {
             (option("class", "a"), option("class", "-a")),
             (" --class a".into(), " --class=-a".into())
         );
+        assert_eq!(of_class("q", "C", "[1]"), " q C '[1]'");
+        assert_eq!(of_class("-q", "C", "-5"), " --queue=-q --class C ' -5'");
         assert_eq!(encoded("a/b é?"), "a%2Fb%20%C3%A9%3F");
     }
 

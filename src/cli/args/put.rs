@@ -28,11 +28,14 @@ Examples:
   taskvisor put --wait --timeout 1m math Add '[1, 2]'
   taskvisor put mail Welcome --lines --batch letters <people.jsonl && taskvisor batch wait letters";
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Put {
     /// Where a command waits [default: default]
     #[arg(short = 'q', long = "queue", value_name = "QUEUE", value_parser = NonEmptyStringValueParser::new())]
     pub commands_queue: Option<String>,
+    /// The class, if that or the queue begins with -: put -q=-QUEUE --class=-CLASS DATA
+    #[arg(long = "class", value_name = "CLASS", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["class", "command"])]
+    pub named_class: Option<String>,
     /// Higher runs first
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub priority: i32,
@@ -101,4 +104,19 @@ pub struct Put {
     /// The program and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+impl Put {
+    /// The same with queue, class and data in their places, where the class was named by its option.
+    pub fn placed(&self) -> Put {
+        let Some(class) = self.named_class.clone() else { return self.clone() };
+        let queue = self.commands_queue.clone().unwrap_or_else(|| "default".into());
+        Put {
+            commands_queue: None,
+            queue: Some(queue),
+            class: Some(class),
+            data: self.queue.clone().map(OsString::from),
+            ..self.clone()
+        }
+    }
 }

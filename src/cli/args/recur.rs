@@ -1,5 +1,6 @@
 //! What can be typed after `recur`.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
@@ -68,8 +69,11 @@ Examples:
 #[command(group = ArgGroup::new("schedule").required(true))]
 pub struct RecurPut {
     /// What it is called
-    #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
-    pub name: String,
+    #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), required_unless_present = "named")]
+    pub name: Option<String>,
+    /// The same, if it begins with -: recur put --name=-NAME
+    #[arg(long = "name", value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub named: Option<String>,
     /// Again after this long: 1s or more
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, group = "schedule", help_heading = "When")]
     pub every: Option<Duration>,
@@ -93,6 +97,22 @@ pub struct RecurPut {
     pub backlog: u32,
     #[command(flatten)]
     pub put: Put,
+}
+
+impl RecurPut {
+    /// Its name, and its job as `put` takes it. A name that is given by its option leaves its place to the next word. None
+    /// if there are too many words.
+    pub fn placed(&self) -> Option<(String, Put)> {
+        let put = self.put.clone();
+        match (&self.named, &self.name) {
+            (None, name) => Some((name.clone()?, put)),
+            (Some(_), _) if put.data.is_some() => None,
+            (Some(name), word) => {
+                let (class, data) = (put.queue.clone(), put.class.clone().map(OsString::from));
+                Some((name.clone(), Put { queue: word.clone(), class, data, ..put }))
+            }
+        }
+    }
 }
 
 /// A wrong line is shown with marks under the place.

@@ -22,6 +22,7 @@ pub struct Form {
 impl Form {
     /// Reads the arguments, and the data that they name.
     pub fn of(args: &Put) -> Result<Self, Failure> {
+        let args = &args.placed();
         let (queue, class, payload) = match Kind::of(args)? {
             Kind::Command => {
                 (args.commands_queue.as_deref().unwrap_or("default"), Class::EXEC, command(args)?)
