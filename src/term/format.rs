@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::screen::age;
 use config::format_duration;
 use model::{Exit, ExitStatus, Millis, Schedule};
 
@@ -44,6 +45,15 @@ pub fn known(at: Millis) -> Option<Millis> {
 /// The time from one moment to a later one; zero if a clock was set back.
 pub fn between(from: Millis, to: Millis) -> Duration {
     Duration::from_millis(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0))
+}
+
+/// How long ago a moment was.
+pub fn ago(at: Millis, now: Millis) -> String {
+    match between(at, now) {
+        // Fewer milliseconds than a reader needs to look.
+        ago if ago < Duration::from_millis(100) => "just now".into(),
+        ago => format!("{} ago", age(ago)),
+    }
 }
 
 /// When a recurring job is due, in words.

@@ -74,9 +74,11 @@ pub fn moment(at: Millis, zone: &TimeZone) -> String {
 
 /// How long ago it was, or how soon it comes, with the exact time behind it.
 pub fn when(at: Millis, now: Millis, zone: &TimeZone) -> Markup {
-    let text = match at.0 > now.0 + 999 {
-        true => format!("in {}", age(whole(between(now, at)))),
-        false => format!("{} ago", age(whole(between(at, now)))),
+    let (left, ago) = (whole(between(now, at)), whole(between(at, now)));
+    let text = match (left.is_zero(), ago.is_zero()) {
+        (false, _) => format!("in {}", age(left)),
+        (true, false) => format!("{} ago", age(ago)),
+        (true, true) => "now".into(),
     };
     html! { time datetime=(at.rfc3339()) title=(moment(at, zone)) { (text) } }
 }
@@ -106,6 +108,10 @@ mod tests {
             (age(Duration::from_millis(1250)), age(Duration::from_secs(90_000))),
             ("1.2s".into(), "1d1h".into())
         );
+        let said = |at| when(Millis(at), Millis(5_000), &TimeZone::UTC).into_string();
+        for (at, word) in [(4_001, ">now<"), (5_999, ">now<"), (4_000, ">1.0s ago<"), (6_000, ">in 1.0s<")] {
+            assert!(said(at).contains(word), "{}", said(at));
+        }
         assert_eq!([f64::NAN, -1.0, 1.5].map(seconds), [0, 0, 1500].map(Duration::from_millis));
         assert!(!age(seconds(f64::INFINITY)).is_empty());
         assert_eq!((counted(1, "job", "jobs"), counted(2, "job", "jobs")), ("1 job".into(), "2 jobs".into()));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cli::term::format::{between, grouped};
+use crate::cli::term::format::{ago, between, grouped};
 use crate::cli::term::screen::{Look, age, escaped, how_far};
 use model::{JobCounts, Millis, Progress};
 
@@ -34,7 +34,7 @@ pub fn page(name: &str, tally: &JobCounts, now: Millis, look: &Look) -> String {
     let states: Vec<String> = states.map(|(state, count)| format!("{state} {}", grouped(*count))).collect();
     let mut text = format!("{}\n  {}\n  {}\n", escaped(name), line(tally, now, look), states.join("  "));
     if let Some(at) = tally.put_at {
-        text += &format!("  put {} ({} ago)", look.moment(at), age(between(at, now)));
+        text += &format!("  put {} ({})", look.moment(at), ago(at, now));
         let end = tally.ended_at.filter(|_| tally.ended() == tally.count() && !tally.more);
         text += &end.map(|end| format!(", all ended {} later", age(between(at, end)))).unwrap_or_default();
         text.push('\n');

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use super::access::Access;
 use super::access::listing::Listing;
 use super::args::batch::{BatchCommand, BatchList, BatchShow, BatchWait, of_tag, tag_of};
-use super::term::format::{between, grouped};
-use super::term::screen::{Look, age, escaped, print, print_json, table};
+use super::term::format::{ago, grouped};
+use super::term::screen::{Look, escaped, print, print_json, table};
 use config::{Config, format_duration};
 use failure::{Failure, exit};
 use model::{Filter, JobCounts, JobState, Millis};
@@ -218,7 +218,7 @@ async fn list(config: &Config, args: &BatchList) -> Result<u8, Failure> {
 
 fn row(name: &str, tally: &JobCounts, now: Millis) -> Vec<String> {
     let failed = [JobState::Failed, JobState::Held].iter().filter_map(|state| tally.states.get(state)).sum();
-    let put = tally.put_at.map(|at| format!("{} ago", age(between(at, now)))).unwrap_or_default();
+    let put = tally.put_at.map(|at| ago(at, now)).unwrap_or_default();
     vec![escaped(name).into_owned(), grouped(tally.count()), grouped(tally.ended()), grouped(failed), put]
 }
 

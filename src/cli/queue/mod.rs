@@ -12,7 +12,7 @@ use super::access::Access;
 use super::args::{QueueCommand, QueueList, QueuePause, QueueResume};
 use super::job::many;
 use super::term::screen::{Look, age, escaped, print, print_json, table};
-use crate::cli::term::format::{between, known};
+use crate::cli::term::format::{ago, between, known};
 use config::Config;
 use failure::{Failure, exit};
 use model::verb::{Pause, Queues, Resume};
@@ -139,7 +139,7 @@ fn row(name: &QueueName, counts: &QueueCounts, columns: &[&Column], now: Millis)
         None => "open".to_string(),
         Some(pause) => {
             let reason = pause.reason.as_ref().map(|reason| format!(" \"{reason}\"")).unwrap_or_default();
-            let since = known(pause.since).map(|at| format!(" {} ago", age(between(at, now))));
+            let since = known(pause.since).map(|at| format!(" {}", ago(at, now)));
             format!("paused{} by {}{reason}", since.unwrap_or_default(), pause.by)
         }
     };

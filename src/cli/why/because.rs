@@ -1,11 +1,9 @@
 //! The sentences of `why`: each gives one reason for a state.
 
-use std::time::Duration;
-
 use super::because_running::{canceled_by, running};
 use crate::cli::record::needs::{self, Helps};
 use crate::cli::record::timeline::interrupted_by;
-use crate::cli::term::format::{between, known};
+use crate::cli::term::format::{ago, between, known};
 use crate::cli::term::screen::age;
 use broker::Card;
 use model::verb::Ability;
@@ -93,7 +91,7 @@ fn nobody_here(job: &JobRecord, heard: &Heard) -> Option<String> {
 }
 
 fn waiting(why: &Why, job: &JobRecord, runs: bool, now: Millis) -> Vec<String> {
-    let since = known(job.put_at).map(|at| format!("; it was put {} ago", age(between(at, now))));
+    let since = known(job.put_at).map(|at| format!("; it was put {}", ago(at, now)));
     let mut said = vec![format!("It waits in queue {}{}.", job.queue, since.unwrap_or_default())];
     said.extend(came_back(job));
     said.extend(paused(why, job, now));
@@ -116,7 +114,7 @@ fn waiting(why: &Why, job: &JobRecord, runs: bool, now: Millis) -> Vec<String> {
 fn paused(why: &Why, job: &JobRecord, now: Millis) -> Option<String> {
     let pause = why.queues.get(&job.queue)?.paused.as_ref()?;
     let reason = pause.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    let since = known(pause.since).map(|at| format!(" {} ago", age(between(at, now)))).unwrap_or_default();
+    let since = known(pause.since).map(|at| format!(" {}", ago(at, now))).unwrap_or_default();
     Some(format!("Queue {} was paused{since} by {}{reason}.", job.queue, pause.by))
 }
 
@@ -241,13 +239,15 @@ pub fn way_back(job: &JobRecord, card: Option<&Card>) -> Option<String> {
 }
 
 fn delayed(job: &JobRecord, now: Millis) -> Vec<String> {
-    let left = job.due_at.map_or(Duration::ZERO, |due| between(now, due));
-    let first = format!("It is delayed for {} more.", age(left));
+    let first = match job.due_at.map(|due| between(now, due)).filter(|left| !left.is_zero()) {
+        Some(left) => format!("It is delayed for {} more.", age(left)),
+        None => "Its delay is over: it is due now.".into(),
+    };
     [first].into_iter().chain(came_back(job)).collect()
 }
 
 fn ended(job: &JobRecord, now: Millis) -> Vec<String> {
-    let ago = job.ended_at.map(|at| format!(" {} ago", age(between(at, now)))).unwrap_or_default();
+    let ago = job.ended_at.map(|at| format!(" {}", ago(at, now))).unwrap_or_default();
     let mut said = vec![match job.state {
         JobState::Complete => format!("It was completed{ago}."),
         JobState::Failed => format!("It failed for good{ago}."),
