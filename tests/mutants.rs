@@ -102,8 +102,8 @@ const MUTANTS: [Mutant; 39] = [
     Mutant {
         name: "spawns after a stop",
         file: "reconcile.rs",
-        old: "if self.stop.is_none() {\n            for pool in &mut self.pools {\n                pool.keep_up(now, self.lease, &mut self.random, &mut self.orders);",
-        new: "for pool in self.pools.iter_mut().filter(|_| ON && self.stop.is_some()) {\n            pool.keep_up(now, self.lease, &mut self.random, &mut self.orders);\n        }\n        if self.stop.is_none() {\n            for pool in &mut self.pools {\n                pool.keep_up(now, self.lease, &mut self.random, &mut self.orders);",
+        old: "if self.stop.is_none() {\n            for pool in self.pools.iter_mut() {\n                pool.keep_up(now, self.lease, &mut self.random, &mut self.orders);",
+        new: "for pool in self.pools.iter_mut().filter(|_| ON && self.stop.is_some()) {\n            pool.keep_up(now, self.lease, &mut self.random, &mut self.orders);\n        }\n        if self.stop.is_none() {\n            for pool in self.pools.iter_mut() {\n                pool.keep_up(now, self.lease, &mut self.random, &mut self.orders);",
     },
     Mutant {
         name: "fetches for a worker that is not ready",

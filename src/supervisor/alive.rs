@@ -1,19 +1,19 @@
 //! One life, with what its handlers need.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use crate::pool::{Edit, Lessons};
 use crate::restart::Random;
-use crate::settle::tally;
 use crate::slot::{End, Phase, Running, Slot};
+use crate::tallies::Tallies;
 use crate::unsettled::Unsettled;
 use crate::{Command, Supervisor};
-use model::{Exit, Instant, PoolSettings, Tally, Verdict, WorkerId};
+use model::{Exit, Instant, PoolSettings, Verdict, WorkerId};
 
 impl Supervisor {
     /// This very life, never an earlier or later one in the same slot.
     pub(super) fn life(&mut self, worker: WorkerId) -> Option<Alive<'_>> {
-        let (at, slot) = self.place_of(worker)?;
+        let (at, slot) = self.pools.place_of(worker)?;
         let (pool, slot, lessons) = self.pools.get_mut(at)?.lesson(slot);
         let (unsettled, tallies) = (&mut self.unsettled, &mut self.tallies);
         let book = Book { unsettled, tallies, orders: &mut self.orders };
@@ -34,7 +34,7 @@ pub(super) struct Alive<'a> {
 /// Where the ends of jobs and of lives are recorded.
 pub(super) struct Book<'a> {
     unsettled: &'a mut Unsettled,
-    tallies: &'a mut BTreeMap<String, Tally>,
+    tallies: &'a mut Tallies,
     orders: &'a mut VecDeque<Command>,
 }
 
@@ -56,7 +56,7 @@ impl Book<'_> {
         };
         slot.down(now, end, |wait| random.jitter(wait, 20));
         if let Some(why) = why {
-            tally(self.tallies, &pool.name).restarts += 1;
+            self.tallies.count_restart(&pool.name);
             let next = slot.due_at().map(|at| at.since(now));
             self.orders.push_back(Command::Died { worker, why, booted, next, jobs });
         }

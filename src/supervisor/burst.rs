@@ -6,8 +6,6 @@ use crate::pool::Pool;
 use crate::{Command, GaveUp, Supervisor};
 use model::{Class, Instant, Stop};
 
-/// How often a burst asks the broker whether all is done, while nothing happens here.
-const ASK_IDLE: Duration = Duration::from_millis(500);
 /// A burst ends when a job could not be begun this many times in a row in each slot.
 const TRIES: u32 = 5;
 /// A burst ends when the broker has answered no fetch for this time.
@@ -17,7 +15,7 @@ impl Supervisor {
     /// The broker has no job left that could run here. `left` says in words which jobs cannot run here.
     pub(super) fn on_idle(&mut self, now: Instant, left: Option<String>) {
         // The answer may be older than a job that has begun since.
-        if !self.burst || self.stop.is_some() || !self.is_quiet() {
+        if !self.burst.is_on() || self.stop.is_some() || !self.is_quiet() {
             return;
         }
         let down = self.staffed().filter_map(|pool| self.cannot_run(pool));
@@ -30,7 +28,7 @@ impl Supervisor {
 
     /// Ends a burst that gets no further: no pool can boot a worker or is to take jobs, or the broker does not answer.
     pub(super) fn give_up_burst(&mut self, now: Instant) {
-        if !self.burst || self.stop.is_some() || self.has_leases() {
+        if !self.burst.is_on() || self.stop.is_some() || self.has_leases() {
             return;
         }
         let down: Vec<String> = self.staffed().filter_map(|pool| self.cannot_run(pool)).collect();
@@ -50,16 +48,16 @@ impl Supervisor {
     }
 
     pub(super) fn ask_whether_idle(&mut self, now: Instant) {
-        if !self.burst || self.stop.is_some() || !self.is_quiet() {
-            self.ask_at = None;
-        } else if self.ask_at.is_none_or(|at| at <= now) {
+        if !self.burst.is_on() || self.stop.is_some() || !self.is_quiet() {
+            self.burst.ask_no_more();
+        } else if self.burst.may_ask(now) {
             // Jobs of a pool that cannot run them would keep the burst going: `on_idle` names that pool
             // instead.
             let pools = || self.staffed().filter(|pool| self.cannot_run(pool).is_none());
             let queues = pools().flat_map(|pool| pool.settings().queues.clone()).collect();
             let unknown: Vec<Class> = pools().flat_map(|pool| pool.unknown_classes()).collect();
             self.orders.push_back(Command::AskIdle(queues, unknown));
-            self.ask_at = Some(now + ASK_IDLE);
+            self.burst.asked(now);
         }
     }
 
@@ -81,7 +79,7 @@ impl Supervisor {
         let name = pool.name();
         match pool.cannot_run(TRIES) {
             Some(why) => Some(format!("pool {name}: {why}")),
-            None => self.left_paused.get(name).filter(|_| pool.is_paused()).cloned(),
+            None => self.burst.left_paused(name).filter(|_| pool.is_paused()).cloned(),
         }
     }
 }

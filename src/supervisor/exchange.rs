@@ -25,7 +25,7 @@ impl Supervisor {
         let relieved = self.pools.iter().filter(|pool| pool.is_relieved());
         let left: Vec<(String, usize)> =
             relieved.map(|pool| (pool.name().to_owned(), pool.leased())).collect();
-        for pool in &mut self.pools {
+        for pool in self.pools.iter_mut() {
             let of_it = left.iter().filter(|(name, _)| !pool.is_outdated() && name == pool.name());
             let leased = of_it.map(|(_, leased)| leased).sum();
             pool.leave_room(leased);

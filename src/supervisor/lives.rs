@@ -24,7 +24,7 @@ impl Supervisor {
 
     /// Whether the life waits to be forked by a template that ends as planned.
     fn is_left_by_its_template(&self, worker: WorkerId) -> bool {
-        let Some((pool, at)) = self.place_of(worker) else { return false };
+        let Some((pool, at)) = self.pools.place_of(worker) else { return false };
         self.pools[pool].is_left_by_its_template(at)
     }
 
@@ -63,11 +63,11 @@ impl Supervisor {
         book.bury(now, pool, &mut slot, end, count, random);
         drop(slot);
         if let Some(template) = template
-            && let Some((pool, _)) = self.place_of(template)
+            && let Some((pool, _)) = self.pools.place_of(template)
         {
             self.pools[pool].note_good_fork(template);
         }
-        if followed && let Some((pool, slot)) = self.place_of(worker.next()) {
+        if followed && let Some((pool, slot)) = self.pools.place_of(worker.next()) {
             self.pools[pool].followed(now, slot, self.lease, &mut self.random);
         }
     }

@@ -23,7 +23,7 @@ impl Supervisor {
         // After `tend_workers`: a suspect that has just begun has the host for itself from now on.
         self.hold_up(now);
         if self.stop.is_none() {
-            for pool in &mut self.pools {
+            for pool in self.pools.iter_mut() {
                 pool.keep_up(now, self.lease, &mut self.random, &mut self.orders);
                 // Jobs at hand find room first: their worker is not idle then, and the fetch asks for what is
                 // left.
@@ -57,7 +57,7 @@ impl Supervisor {
 
     fn give_back(&mut self, now: Instant) {
         let is_alone = self.alone(now).is_some();
-        for pool in &mut self.pools {
+        for pool in self.pools.iter_mut() {
             pool.give_back(now, self.stop.is_some(), &mut self.random, &mut self.unsettled);
             let stops = is_alone || self.stop.is_some() || pool.is_paused();
             pool.give_back_ahead(now, stops, &mut self.unsettled);
@@ -84,7 +84,7 @@ impl Supervisor {
         }
         let is_quiet = self.is_quiet();
         let was_idle = self.end.was_idle(now, is_quiet);
-        let is_enough = self.end.after.is_some_and(|after| self.jobs_ended() >= after);
+        let is_enough = self.end.is_reached(|| self.jobs_ended());
         if is_enough || was_idle {
             self.on_stop(now, Stop::Drain);
         }
@@ -92,11 +92,8 @@ impl Supervisor {
 
     /// Number of attempts that have ended here, without those that do not count.
     fn jobs_ended(&self) -> u64 {
-        let ends = self.tallies().values().flat_map(|tally| &tally.settled);
-        let confirmed =
-            ends.filter(|(verdict, _)| **verdict != "released").map(|(_, count)| count).sum::<u64>();
         // Verdicts on their way count: to wait for the broker would begin more jobs than the set number.
-        confirmed + self.unsettled.ended()
+        self.tallies.attempts() + self.unsettled.ended()
     }
 
     /// Exits when all is done. A worker that cannot be killed, or a broker that does not answer, delays the exit only
@@ -106,9 +103,7 @@ impl Supervisor {
         let alive = self.pools.iter().any(Pool::has_mortals);
         let stuck = self.pools.iter().any(Pool::has_stuck);
         let Some(stop) = &mut self.stop else { return };
-        stop.patience = stop.patience.filter(|patience| now < *patience);
-        if !alive && (stop.patience.is_none() || !open && !stuck) {
-            stop.over = true;
+        if stop.is_done(now, alive, open || stuck) {
             self.unsettled.leave(&mut self.orders);
             let left = self.pools.iter().flat_map(Pool::slots).filter_map(Slot::left_alive);
             self.orders.extend(left);

@@ -44,7 +44,7 @@ impl Supervisor {
     }
 
     fn step(&self, fresh: &PoolSettings) -> (Step, usize) {
-        let Some(number) = self.current(&fresh.name) else { return (Step::Found, 0) };
+        let Some(number) = self.pools.current(&fresh.name) else { return (Step::Found, 0) };
         let configured = self.pools[number].configured();
         let step = match fresh.is_made_like(configured) {
             true if fresh == configured => Step::Keep,
@@ -64,10 +64,10 @@ impl Supervisor {
                 (Step::Keep | Step::End, _) => {}
                 (Step::Adapt, number) => self.adapt(now, number, fresh),
                 (Step::Replace, number) => self.replace(now, number, fresh),
-                (Step::Found, _) => self.found(now, fresh),
+                (Step::Found, _) => _ = self.found(now, fresh),
             }
         }
-        for pool in &mut self.pools {
+        for pool in self.pools.iter_mut() {
             // A pool that was removed comes last.
             let rank = names.iter().position(|name| name == pool.name());
             pool.stand_at(rank.unwrap_or(names.len()));
@@ -85,17 +85,17 @@ impl Supervisor {
         let is_of = |pool: &Pool| name.is_none_or(|name| pool.name() == name);
         match change {
             Change::Recycle => {
-                for number in self.named(name) {
+                for number in self.pools.named(name) {
                     let fresh = self.pools[number].configured().clone();
                     self.replace(now, number, fresh);
                 }
             }
             Change::Scale(_) => {
-                self.named(name).into_iter().for_each(|number| self.pools[number].change(change));
+                self.pools.named(name).into_iter().for_each(|number| self.pools[number].change(change));
             }
             // Also for old workers that take jobs until those of the heir are ready.
             Change::Pause | Change::Resume => {
-                self.left_paused.retain(|pool, _| name.is_some_and(|name| pool != name));
+                self.burst.changed(name);
                 self.pools.iter_mut().filter(|pool| is_of(pool)).for_each(|pool| pool.change(change));
             }
         }
@@ -103,7 +103,7 @@ impl Supervisor {
 
     /// A size rule gives the pool another size: it replaces a size that a person has asked for.
     pub(super) fn on_resized(&mut self, name: &str, workers: u16) {
-        for number in self.named(Some(name)) {
+        for number in self.pools.named(Some(name)) {
             self.pools[number].size_to(workers);
         }
     }
@@ -111,7 +111,7 @@ impl Supervisor {
     /// The changes since the settings were read, by pool. With them the settings give what is in force now.
     pub fn changes(&self) -> Vec<(String, Change)> {
         let named = |pool: &Pool| pool.changes().map(|change| (pool.name().to_owned(), change)).collect();
-        self.lasting().flat_map(|pool| -> Vec<_> { named(pool) }).collect()
+        self.pools.lasting().flat_map(|pool| -> Vec<_> { named(pool) }).collect()
     }
 
     /// What holds for the pool of this name, or for all pools that stay.
@@ -122,18 +122,7 @@ impl Supervisor {
             workers: pool.settings().workers,
             paused: pool.is_paused(),
         };
-        self.named(name).into_iter().map(|number| now(&self.pools[number])).collect()
-    }
-
-    /// The numbers of the pools of this name, or of all, that are to stay.
-    fn named(&self, name: Option<&str>) -> Vec<usize> {
-        let current = self.pools.iter().enumerate().filter(|(_, pool)| !pool.is_outdated());
-        let named = current.filter(|(_, pool)| name.is_none_or(|name| pool.name() == name));
-        named.map(|(number, _)| number).collect()
-    }
-
-    fn current(&self, name: &str) -> Option<usize> {
-        self.named(Some(name)).first().copied()
+        self.pools.named(name).into_iter().map(|number| now(&self.pools[number])).collect()
     }
 
     /// Makes an heir. It begins with as many workers as there are now, and keeps the changes made to the pool since its
@@ -142,34 +131,18 @@ impl Supervisor {
         let old = &mut self.pools[number];
         old.retire();
         let estate = old.estate(&fresh);
-        self.found(now, fresh);
-        let Some(heir) = self.pools.iter_mut().max_by_key(|pool| pool.age()) else { return };
-        heir.take_over(now, estate);
+        if let Some(heir) = self.found(now, fresh) {
+            heir.take_over(now, estate);
+        }
     }
 
-    /// Makes a new pool, at the number of one that is gone, or behind all others.
-    fn found(&mut self, now: Instant, settings: PoolSettings) {
+    /// Makes a new pool, and gives it.
+    fn found(&mut self, now: Instant, settings: PoolSettings) -> Option<&mut Pool> {
         // `on_settled` counts by the number of the pool: an unconfirmed verdict would go to the wrong one.
-        let is_free = |pool: &Pool| pool.is_gone() && !self.unsettled.has_of(pool.number());
-        let free = self.pools.iter().position(is_free);
-        let number = free.unwrap_or(self.pools.len());
-        let Ok(pool) = u16::try_from(number) else { return };
-        // No two lives have the same id: so count on from the lives of the pool that had this number, and of those of
-        // this name.
-        let earlier = self
-            .pools
-            .iter()
-            .enumerate()
-            .filter(|(number, pool)| Some(*number) == free || pool.name() == settings.name);
-        let generation = earlier.flat_map(|(_, pool)| pool.generations()).max();
-        let generation = generation.map_or(self.first_generation, |used| used + 1);
-        self.orders.push_back(Command::Equip(pool, Box::new(settings.clone())));
-        self.founded += 1;
-        let pool = Pool::new(pool, self.founded, settings, generation, now);
-        match free {
-            Some(number) => self.pools[number] = pool,
-            None => self.pools.push(pool),
-        }
+        let is_in_use = |number| self.unsettled.has_of(number);
+        let pool = self.pools.found(now, settings, is_in_use)?;
+        self.orders.push_back(Command::Equip(pool.number(), Box::new(pool.configured().clone())));
+        Some(pool)
     }
 
     /// Has as many old workers leave as their heirs have replaced.
@@ -185,7 +158,7 @@ impl Supervisor {
         self.pools.iter_mut().for_each(|pool| pool.roll(&names));
         let mut missing: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
         for (number, name) in outdated.into_iter().zip(&names) {
-            let heir = self.current(name).map(|heir| self.pools[heir].to_come());
+            let heir = self.pools.current(name).map(|heir| self.pools[heir].to_come());
             let left = missing.entry(name).or_insert(heir.unwrap_or(0));
             // The workers that stay stand in for the heir's; a still older pool keeps only the rest.
             *left -= self.pools[number].make_way(now, *left);

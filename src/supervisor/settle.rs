@@ -10,14 +10,14 @@ impl Supervisor {
     pub(super) fn on_settled(&mut self, job: JobId, fence: Fence, became: Option<JobState>) {
         let Some((pool, verdict)) = self.unsettled.settled(job, fence) else { return };
         if let (Some(pool), Some(became)) = (self.pools.get(usize::from(pool)), became) {
-            tally(&mut self.tallies, pool.name()).settled(taken(&verdict, became));
+            self.tallies.count_verdict(pool.name(), taken(&verdict, became));
         }
         self.look_again();
     }
 
     /// Jobs that have ended may have put others: fetches once more before the supervisor stops because it is idle.
     fn look_again(&mut self) {
-        if self.end.when_idle.is_some() {
+        if self.end.comes_when_idle() {
             self.pools.iter_mut().for_each(Pool::woken);
         }
     }
@@ -29,16 +29,12 @@ impl Supervisor {
 
     /// The counts of each pool, by its name.
     pub fn tallies(&self) -> &BTreeMap<String, Tally> {
-        &self.tallies
+        self.tallies.by_pool()
     }
 
     /// Jobs settled so far, by verdict.
     pub fn settled(&self) -> BTreeMap<String, u64> {
-        let mut all = BTreeMap::new();
-        for (verdict, count) in self.tallies.values().flat_map(|tally| &tally.settled) {
-            *all.entry((*verdict).to_owned()).or_default() += count;
-        }
-        all
+        self.tallies.by_verdict()
     }
 }
 
@@ -62,9 +58,4 @@ fn taken(verdict: &Verdict, became: JobState) -> &'static str {
             _,
         ) => verdict::word(verdict),
     }
-}
-
-/// The counts of a pool of this name.
-pub(super) fn tally<'a>(tallies: &'a mut BTreeMap<String, Tally>, pool: &str) -> &'a mut Tally {
-    tallies.entry(pool.to_owned()).or_default()
 }

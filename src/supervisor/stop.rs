@@ -14,18 +14,52 @@ const HEARD: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Stopping {
     /// The stage of the stop. It never goes back.
-    pub(super) stage: Stop,
+    stage: Stop,
     /// When the last KILL is sent.
-    pub(super) deadline: Instant,
+    deadline: Instant,
     /// When to exit without the missing answers; None when that moment has passed.
-    pub(super) patience: Option<Instant>,
+    patience: Option<Instant>,
     /// Whether the last command was given.
-    pub(super) over: bool,
+    over: bool,
 }
 
 impl Stopping {
     pub(super) fn new(stage: Stop, deadline: Instant) -> Self {
         Stopping { stage, deadline, patience: Some(deadline + PATIENCE), over: false }
+    }
+
+    /// The stage of the stop.
+    pub(super) fn stage(&self) -> Stop {
+        self.stage
+    }
+
+    /// Goes on to this stage, if it is a later one. Gives the deadline, which stays.
+    pub(super) fn raise(&mut self, stage: Stop) -> Instant {
+        self.stage = self.stage.max(stage);
+        self.deadline
+    }
+
+    /// Until when a worker that is ended now may live: a stop ends at its deadline, whatever grace the pool gives.
+    pub(super) fn kill_by(&self, kill_at: Instant) -> Instant {
+        kill_at.min(self.deadline)
+    }
+
+    /// When to exit without the missing answers.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.patience
+    }
+
+    /// Whether the last command was given.
+    pub(super) fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Whether to exit now. What `waits` delays the exit only for a limited time; a process that can still be ended in
+    /// time, `is_alive`, delays it until it has ended.
+    pub(super) fn is_done(&mut self, now: Instant, is_alive: bool, waits: bool) -> bool {
+        self.patience = self.patience.filter(|patience| now < *patience);
+        self.over = !is_alive && (self.patience.is_none() || !waits);
+        self.over
     }
 
     /// This process did not run for a while. A job that stood still as well has its grace left, and what came meanwhile

@@ -1,16 +1,19 @@
 //! What the supervisor knows, and questions about it. `turn` feeds it, the other files decide.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::Command;
-use crate::end::End;
+use crate::early::Early;
+use crate::end::{Burst, End};
 use crate::pool::Pool;
+use crate::pools::Pools;
 use crate::restart::Random;
 use crate::slot::Slot;
 use crate::stop::Stopping;
+use crate::tallies::Tallies;
 use crate::unsettled::Unsettled;
-use model::{Class, Fence, Fit, Instant, JobId, QueueName, Revocation, Stop, Tally, WorkerId};
+use model::{Class, Fit, Instant, QueueName, Stop};
 
 /// Keeps workers running, gives them jobs, and ends what must be ended. Events and the time go in, commands come out.
 /// ```
@@ -28,25 +31,15 @@ use model::{Class, Fence, Fit, Instant, JobId, QueueName, Revocation, Stop, Tall
 pub struct Supervisor {
     pub(super) lease: Duration,
     pub(super) stop_deadline: Duration,
-    pub(super) burst: bool,
+    pub(super) burst: Burst,
     pub(super) end: End,
-    /// The pools, each at its number.
-    pub(super) pools: Vec<Pool>,
-    /// Number of pools so far, also those that are gone: it numbers the next one.
-    pub(super) founded: u64,
-    pub(super) first_generation: u32,
+    pub(super) pools: Pools,
     pub(super) unsettled: Unsettled,
-    /// Counts by pool name, also of pools that are gone.
-    pub(super) tallies: BTreeMap<String, Tally>,
-    /// Leases revoked before the answer to the fetch that brings them.
-    pub(super) early: BTreeMap<(JobId, Fence), Revocation>,
+    pub(super) tallies: Tallies,
+    pub(super) early: Early,
     pub(super) stop: Option<Stopping>,
-    /// When to ask whether all is done; None = as soon as possible.
-    pub(super) ask_at: Option<Instant>,
     /// Until when a suspect has the host for itself, if one has.
     pub(super) alone_until: Option<Instant>,
-    /// Pools that an earlier start has left paused, by name, with the sentence that says so.
-    pub(super) left_paused: BTreeMap<String, String>,
     /// When it last did anything.
     pub(super) seen: Instant,
     pub(super) random: Random,
@@ -68,8 +61,8 @@ impl Supervisor {
             let stop = self.stop.as_ref().filter(|_| pool.is_at_work());
             [pool.wake_at(), stop.map(|stop| stop.term_at(pool.settings().grace))]
         });
-        let own = [self.ask_at, self.end.due()].into_iter().filter(|_| self.stop.is_none());
-        let patience = self.stop.as_ref().and_then(|stop| stop.patience);
+        let own = [self.burst.due(), self.end.due()].into_iter().filter(|_| self.stop.is_none());
+        let patience = self.stop.as_ref().and_then(Stopping::due);
         let first = pools
             .chain(slots)
             .chain(own)
@@ -79,24 +72,15 @@ impl Supervisor {
         first.filter(|_| !self.is_over())
     }
 
-    /// The pools in the order of the settings; an outdated one comes before its heir.
-    pub(super) fn in_order(&self) -> impl Iterator<Item = &Pool> {
-        let mut pools: Vec<&Pool> = self.pools.iter().filter(|pool| !pool.is_gone()).collect();
-        pools.sort_by_key(|pool| pool.standing());
-        pools.into_iter()
-    }
-
     /// The stage of the stop, if one was ordered.
     pub fn stopping(&self) -> Option<Stop> {
-        self.stop.as_ref().map(|stop| stop.stage)
+        self.stop.as_ref().map(Stopping::stage)
     }
 
     pub(super) fn on_stop(&mut self, now: Instant, stage: Stop) {
         let deadline = now + self.stop_deadline;
         // A second order keeps the deadline of the first.
-        let stop = self.stop.get_or_insert(Stopping::new(stage, deadline));
-        stop.stage = stop.stage.max(stage);
-        let deadline = stop.deadline;
+        let deadline = self.stop.get_or_insert(Stopping::new(stage, deadline)).raise(stage);
         self.pools.iter_mut().for_each(|pool| pool.end_by(deadline));
     }
 }
@@ -115,57 +99,38 @@ impl Supervisor {
 
     /// The names of the pools that stay.
     pub fn pool_names(&self) -> impl Iterator<Item = &str> {
-        self.lasting().map(Pool::name)
+        self.pools.lasting().map(Pool::name)
     }
 
     /// The queues of the pools that stay.
     pub fn queues(&self) -> impl Iterator<Item = &QueueName> {
-        self.lasting().flat_map(|pool| &pool.settings().queues)
+        self.pools.lasting().flat_map(|pool| &pool.settings().queues)
     }
 
     /// The classes that workers of the pools of a queue have said they know.
     pub fn known(&self, queue: &QueueName) -> std::collections::BTreeSet<&Class> {
-        self.of_queue(queue).flat_map(Pool::known).collect()
+        self.pools.of_queue(queue).flat_map(Pool::known).collect()
     }
 
     /// Whether there are pools for a queue, and no worker of any of them knows the class.
     pub fn lacks(&self, queue: &QueueName, class: &Class) -> bool {
-        let mut pools = self.of_queue(queue).peekable();
+        let mut pools = self.pools.of_queue(queue).peekable();
         // `all` is true of no pools: a queue that no pool here serves is not short of a worker.
         pools.peek().is_some() && pools.all(|pool| pool.fit_of(Some(class)) == Fit::Unknown)
     }
 
     /// The classes that workers of a pool have said they know; empty = they have said none.
     pub fn known_in(&self, pool: &str) -> impl Iterator<Item = &Class> {
-        self.lasting().filter(move |one| one.name() == pool).flat_map(Pool::known)
-    }
-
-    /// The pools that are to stay.
-    pub(super) fn lasting(&self) -> impl Iterator<Item = &Pool> {
-        self.pools.iter().filter(|pool| !pool.is_outdated())
-    }
-
-    fn of_queue(&self, queue: &QueueName) -> impl Iterator<Item = &Pool> {
-        self.lasting().filter(move |pool| pool.settings().queues.contains(queue))
+        self.pools.lasting().filter(move |one| one.name() == pool).flat_map(Pool::known)
     }
 
     /// The spec of each pool, in the order of [`Supervisor::status`].
     pub fn specs(&self) -> impl Iterator<Item = u32> {
-        self.in_order().map(|pool| pool.settings().spec)
-    }
-
-    /// The index of the pool and of the slot of a life. The pool is the one of its number, except for some lives of an
-    /// earlier supervisor.
-    pub(super) fn place_of(&self, worker: WorkerId) -> Option<(usize, usize)> {
-        let place_in = |at: usize| {
-            let slot = self.pools.get(at)?.find(worker)?;
-            Some((at, slot))
-        };
-        place_in(usize::from(worker.slot.pool)).or_else(|| (0..self.pools.len()).find_map(place_in))
+        self.pools.in_order().map(|pool| pool.settings().spec)
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.stop.as_ref().is_some_and(|stop| stop.over)
+        self.stop.as_ref().is_some_and(Stopping::is_over)
     }
 
     pub(super) fn slots(&self) -> impl Iterator<Item = &Slot> {

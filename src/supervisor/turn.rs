@@ -1,12 +1,15 @@
 //! One turn: the events of a moment go to their handlers, which record what they learned; then `reconcile` alone compares
 //! what is with what should be.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-use crate::end::End;
+use crate::early::Early;
+use crate::end::{Burst, End};
 use crate::pool::Pool;
+use crate::pools::Pools;
 use crate::restart::Random;
 use crate::slot::Slot;
+use crate::tallies::Tallies;
 use crate::unsettled::Unsettled;
 use crate::{Event, Supervisor};
 use model::{Instant, Settings, Unproven};
@@ -14,25 +17,18 @@ use model::{Instant, Settings, Unproven};
 impl Supervisor {
     /// A new supervisor: its first commands spawn the workers.
     pub fn new(settings: Settings, now: Instant) -> Self {
-        let generation = settings.first_generation;
         let end = End::new(&settings);
-        let pools = settings.pools.into_iter().zip(0..);
-        let pools = pools.map(|(settings, number)| Pool::new(number, 0, settings, generation, now));
         let mut supervisor = Supervisor {
             lease: settings.lease,
             stop_deadline: settings.stop_deadline,
-            burst: settings.burst,
+            burst: Burst::new(settings.burst),
             end,
-            pools: pools.collect(),
-            founded: 0,
-            first_generation: generation,
+            pools: Pools::new(settings.pools, settings.first_generation, now),
             unsettled: Unsettled::default(),
-            tallies: BTreeMap::new(),
-            early: BTreeMap::new(),
+            tallies: Tallies::default(),
+            early: Early::default(),
             stop: None,
-            ask_at: None,
             alone_until: None,
-            left_paused: BTreeMap::new(),
             seen: now,
             random: Random(settings.seed),
             orders: VecDeque::new(),
@@ -44,8 +40,8 @@ impl Supervisor {
         for (pool, change) in settings.changes {
             supervisor.on_change(now, Some(&pool), change);
         }
-        // After the changes: `on_change` takes each pool that it pauses out of this map.
-        supervisor.left_paused = settings.left_paused;
+        // After the changes: those that an earlier start has left are not a person's.
+        supervisor.burst.leave_paused(settings.left_paused);
         supervisor.reconcile(now);
         supervisor
     }

@@ -12,9 +12,6 @@ use model::{Excess, Fence, Fetched, Instant, JobId, Lease, Outcome, Revocation, 
 /// Delay with which a suspect is released while another one is here.
 const SECOND_SUSPECT: Duration = Duration::from_secs(60);
 
-/// Limit of the remembered leases that were revoked for jobs that are not here.
-const REMEMBERED: usize = 1000;
-
 impl Supervisor {
     pub(super) fn on_finished(
         &mut self,
@@ -108,8 +105,7 @@ impl Supervisor {
         if let Some(verdict) = self.refuse(now, number, &fetched) {
             return self.unsettled.add(now, number, slot::unstarted(&fetched.lease, verdict));
         }
-        let lost = self.early.remove(&(fetched.lease.job.clone(), fetched.lease.fence));
-        if let Some(why) = lost {
+        if let Some(why) = self.early.recall(&fetched.lease) {
             let (id, fence) = (fetched.lease.job, fetched.lease.fence);
             return self.orders.push_back(Command::LeaseLost { job: id, fence, why: why.as_str() });
         }
@@ -128,7 +124,7 @@ impl Supervisor {
         let pool = &mut self.pools[usize::from(number)];
         let grace = pool.settings().grace;
         let release = |after| Some(Verdict::Release { after, counts: None });
-        match self.early.get(&(lease.job.clone(), lease.fence)) {
+        match self.early.revoked(lease) {
             Some(Revocation::Canceled) => Some(Verdict::Canceled),
             // The lease is another's: `place` drops the job without a verdict.
             Some(_) => None,
@@ -196,17 +192,13 @@ impl Supervisor {
         if dropped {
             self.orders.push_back(Command::LeaseLost { job: job.clone(), fence, why: why.as_str() });
         } else if !self.unsettled.has(job, fence) && self.pools.iter().any(Pool::is_fetching) {
-            self.early.insert((job.clone(), fence), why);
-            if self.early.len() > REMEMBERED {
-                self.early.pop_first();
-            }
+            self.early.remember(job, fence, why);
         }
     }
 
     fn forget_early(&mut self) {
         if !self.pools.iter().any(Pool::is_fetching) {
-            // No fetch is under way that could still bring one of these leases.
-            self.early.clear();
+            self.early.forget();
         }
     }
 }

@@ -79,8 +79,7 @@ impl Pool {
             slot.end_late_jobs(now, settings, orders);
             if let Some(signal) = slot.due_signal(now, settings, stop) {
                 let kill_at = now + signal.1.grace(settings);
-                // A stop ends at its deadline, whatever grace the pool gives.
-                let kill_at = stop.map_or(kill_at, |stop| kill_at.min(stop.deadline));
+                let kill_at = stop.map_or(kill_at, |stop| stop.kill_by(kill_at));
                 slot.send(now, signal, kill_at, orders);
             }
             slot.assign_waiting(now, settings, room_for, orders);
