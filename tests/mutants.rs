@@ -36,8 +36,8 @@ const MUTANTS: [Mutant; 39] = [
     Mutant {
         name: "lets the old go before the new are there",
         file: "pool/heir.rs",
-        old: "self.slots.index().count(Kind::ToCome)",
-        new: "if ON { 0 } else { self.slots.index().count(Kind::ToCome) }",
+        old: "filter(|at| !self.slots[*at].has_booted())",
+        new: "filter(|at| !ON && !self.slots[*at].has_booted())",
     },
     Mutant {
         name: "exchanges all that is worn out at once",
@@ -72,8 +72,8 @@ const MUTANTS: [Mutant; 39] = [
     Mutant {
         name: "hears the words of a former life",
         file: "pool/slots.rs",
-        old: "self.index.lives.between(worker, worker).next()",
-        new: "self.index.lives.between(worker, worker).next().or_else(|| self.find_slot(worker.slot).filter(|_| ON))",
+        old: "find(|at| self.slots[*at].id() == worker)",
+        new: "find(|at| ON || self.slots[*at].id() == worker)",
     },
     Mutant {
         name: "kills twice",

@@ -100,9 +100,9 @@ impl Supervisor {
     /// for a limited time.
     fn exit_when_done(&mut self, now: Instant) {
         let open = !self.unsettled.is_empty() || self.pools.iter().any(Pool::is_fetching);
+        let Some(stop) = &mut self.stop else { return };
         let alive = self.pools.iter().any(Pool::has_mortals);
         let stuck = self.pools.iter().any(Pool::has_stuck);
-        let Some(stop) = &mut self.stop else { return };
         if stop.is_done(now, alive, open || stuck) {
             self.unsettled.leave(&mut self.orders);
             let left = self.pools.iter().flat_map(Pool::slots).filter_map(Slot::left_alive);

@@ -156,7 +156,8 @@ impl Pool {
 
     /// The slots with a suspect.
     pub(crate) fn suspects(&self) -> impl Iterator<Item = &Slot> {
-        self.slots.index().all(Kind::Suspect).map(|at| &self.slots[at])
+        let closed = self.slots.index().all(Kind::Closed).map(|at| &self.slots[at]);
+        closed.filter(|slot| slot.leased().any(Running::is_suspect_of_all))
     }
 
     /// The slot for a suspect: that of the life for which it was fetched, which the broker has recorded.

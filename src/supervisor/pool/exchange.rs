@@ -31,7 +31,7 @@ impl Pool {
 
     /// Whether no other worker takes jobs while one is replaced.
     fn is_alone(&self) -> bool {
-        self.slots.index().count(Kind::Wanted) == 1
+        self.wanted() == 1
     }
 
     /// When the next worker is worn out; None while a quarter of them is away.
@@ -48,7 +48,7 @@ impl Pool {
         if self.worn.is_some() || self.is_alone() && self.rolling {
             return 0;
         }
-        let all = self.slots.index().count(Kind::Wanted);
+        let all = self.wanted();
         // Workers that boot are away as well, whatever their predecessors ended for.
         let away = all - self.slots.index().count(Kind::Working);
         // At least one, or a pool of three would never exchange any.

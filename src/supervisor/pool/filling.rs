@@ -15,21 +15,29 @@ use model::{Instant, Scale, Signal, SlotId};
 const IDLE: Duration = Duration::from_secs(60);
 
 impl Pool {
-    /// How many slots have a worker or want one, without those that are leaving.
-    pub(crate) fn filled(&self) -> usize {
-        self.slots.index().filled.len()
+    /// How many slots have a worker or want one, without the template's.
+    pub(super) fn wanted(&self) -> usize {
+        let workers = self.slots.len() - usize::from(self.template().is_some());
+        workers - self.slots.index().count(Kind::Vacant)
+    }
+
+    /// The same without those that stay empty afterwards.
+    pub(super) fn filled(&self) -> usize {
+        self.slots.index().count(Kind::Filled)
     }
 
     /// Has workers leave until only `most` slots are filled, and gives how many stay. Idle workers leave first.
     pub(crate) fn at_most(&mut self, now: Instant, most: usize, why: Why) -> usize {
-        while self.filled() > most
-            && let Some((_, least)) = self.slots.index().filled.first()
-        {
-            self.slots.edit(least, &self.settings).let_go(now, why);
+        let spare = self.filled().saturating_sub(most);
+        if spare > 0 {
+            let mut filled: Vec<usize> = self.slots.index().all(Kind::Filled).collect();
+            filled.sort_by_key(|at| self.slots[*at].worth());
+            filled.truncate(spare);
+            filled.into_iter().for_each(|at| self.slots.edit(at, &self.settings).let_go(now, why));
         }
         // The template goes last: a fork that is being made needs it.
-        if most == 0 && self.outdated && self.template().is_some() && !self.slots.index().has(Kind::Starting)
-        {
+        let forks = || self.slots.iter().any(Slot::is_starting);
+        if most == 0 && self.outdated && self.template().is_some() && !forks() {
             self.slots.edit(0, &self.settings).let_go(now, why);
         }
         self.filled()
@@ -142,9 +150,11 @@ impl Pool {
 
     /// Whether workers that were started first have yet to become ready.
     fn is_coming_up(&self) -> bool {
-        let index = self.slots.index();
+        let is_booted = |slot: &Slot| !slot.is_template() && slot.is_wanted() && slot.has_booted();
+        // The cheap question first: a worker that takes jobs has become ready.
+        let has_booted = || self.slots.index().has(Kind::Working) || self.slots.iter().any(is_booted);
         // While workers cannot boot, one more would fare no better.
-        index.has(Kind::Wanted) && !index.has(Kind::Booted) || self.boots.probing.is_some()
+        self.boots.probing.is_some() || self.wanted() > 0 && !has_booted()
     }
 
     /// Whether the pool may have one more worker.
@@ -159,7 +169,8 @@ impl Pool {
 
     /// The position of a slot without a worker, which wants none: an old one, or a new one.
     fn spare_slot(&mut self) -> Option<usize> {
-        if let Some(at) = self.slots.index().first(Kind::Empty) {
+        let is_free = |at: &usize| !self.slots[*at].has_waiting();
+        if let Some(at) = self.slots.index().all(Kind::Vacant).find(is_free) {
             return Some(at);
         }
         let index = self.slots.last().map_or(0, |slot| slot.id().slot.index).checked_add(1)?;

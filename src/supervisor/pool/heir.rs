@@ -73,7 +73,7 @@ impl Pool {
 
     /// How many slots have yet to get a worker that takes jobs.
     pub(crate) fn to_come(&self) -> usize {
-        self.slots.index().count(Kind::ToCome)
+        self.slots.index().all(Kind::Filled).filter(|at| !self.slots[*at].has_booted()).count()
     }
 
     /// Notes whether the pool replaces another one: `outdated` has the names of those that are left.

@@ -30,10 +30,6 @@ impl<K: Copy + Ord> Group<K> {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.order.len()
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
@@ -83,76 +79,53 @@ impl Holders {
     }
 }
 
-/// A question about a slot that has the answer yes or no.
+/// A question about a slot that has the answer yes or no, and that decisions ask in each turn. What is asked seldom, or
+/// while a pool is replaced or the supervisor stops, a look at the slots answers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
-    /// It has a worker or wants one, is not leaving, and no worker has become ready in it yet.
-    ToCome,
-    /// It has a worker or wants one, and is not the template's.
-    Wanted,
-    /// The same, and a worker has become ready in it.
-    Booted,
-    /// It neither has a worker nor wants one.
-    Empty,
+    /// It neither has a worker nor wants one, and is not the template's.
+    Vacant,
+    /// It has a worker or wants one, is not the template's, and does not stay empty afterwards.
+    Filled,
     /// It wants its next life.
     Due,
-    /// Its process is being made.
-    Starting,
     /// Its life has yet to become ready, or dies before.
     Booting,
-    /// Its worker has jobs or takes some.
-    AtWork,
-    /// The same, and it is not leaving.
+    /// Its worker takes jobs, and is not leaving.
     Working,
-    /// Its worker is worn out by jobs or by memory.
+    /// The same, and its worker is worn out by jobs or by memory.
     Worn,
     /// It will run the jobs fetched ahead.
     Lasting,
-    /// It holds leases.
-    Leased,
-    /// Jobs wait to run alone in it.
-    Waiting,
-    /// It has a job that has this host for itself, or waits for that.
-    Suspect,
-    /// It has a process that may still be ended in time.
-    Alive,
-    /// It has a process that does not die.
-    Stuck,
+    /// It is reserved for jobs that run alone: one runs there, or waits for that.
+    Closed,
 }
 
 /// Number of the kinds.
-const KINDS: usize = Kind::Stuck as usize + 1;
+const KINDS: usize = Kind::Closed as usize + 1;
 
 /// The kinds of one slot, a bit for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Kinds(u16);
+struct Kinds(u8);
 
 impl Kinds {
     fn with(self, kind: Kind, is: bool) -> Kinds {
-        Kinds(self.0 | u16::from(is) << kind as u16)
+        Kinds(self.0 | u8::from(is) << kind as u8)
     }
 
     /// Of this slot.
     fn of(slot: &Slot) -> Kinds {
         let (is_wanted, works) = (slot.is_wanted(), slot.works_on());
-        let is_workers = is_wanted && !slot.is_template();
+        let is_workers = !slot.is_template();
         Kinds::default()
-            .with(Kind::ToCome, is_workers && !slot.is_leaving_for_good() && !slot.has_booted())
-            .with(Kind::Wanted, is_workers)
-            .with(Kind::Booted, is_workers && slot.has_booted())
-            .with(Kind::Empty, !slot.is_template() && !is_wanted && !slot.has_waiting())
+            .with(Kind::Vacant, is_workers && !is_wanted)
+            .with(Kind::Filled, is_workers && is_wanted && !slot.is_leaving_for_good())
             .with(Kind::Due, slot.due_at().is_some())
-            .with(Kind::Starting, slot.is_starting())
             .with(Kind::Booting, slot.is_booting())
-            .with(Kind::AtWork, slot.is_at_work())
             .with(Kind::Working, works)
             .with(Kind::Worn, works && slot.is_worn_by_use())
             .with(Kind::Lasting, slot.lasts())
-            .with(Kind::Leased, !slot.is_idle())
-            .with(Kind::Waiting, slot.has_waiting())
-            .with(Kind::Suspect, slot.leased().any(Running::is_suspect_of_all))
-            .with(Kind::Alive, !slot.is_down() && !slot.is_stuck())
-            .with(Kind::Stuck, slot.is_stuck())
+            .with(Kind::Closed, slot.is_closed())
     }
 }
 
@@ -187,16 +160,12 @@ impl Members {
 pub(crate) struct Index {
     members: Members,
     holders: Holders,
-    /// All slots, by the life in them.
-    pub(crate) lives: Group<WorkerId>,
     /// Slots that need something at a time, by that time.
     pub(crate) wakes: Group<Instant>,
     /// Slots with a job that could come again, by the first end of such a lease.
     pub(crate) doubts: Group<Instant>,
     /// Slots whose worker has room for a job, by the number of jobs it has.
     pub(crate) room: Group<usize>,
-    /// Slots that have a worker or want one and are not leaving, those first that can be spared first.
-    pub(crate) filled: Group<(u8, usize, Reverse<u16>)>,
     /// Working slots without jobs, the one first that has been idle longest.
     pub(crate) idle: Group<(Instant, Reverse<WorkerId>)>,
     /// Working slots whose worker is worn out by time, by that time.
@@ -209,11 +178,9 @@ impl Index {
         let mut index = Index {
             members: Members::default(),
             holders: Holders::default(),
-            lives: Group::new(),
             wakes: Group::new(),
             doubts: Group::new(),
             room: Group::new(),
-            filled: Group::new(),
             idle: Group::new(),
             ages: Group::new(),
         };
@@ -223,15 +190,12 @@ impl Index {
 
     /// Puts the slot at this position where it belongs.
     pub(crate) fn update(&mut self, at: usize, slot: &Slot, pool: &PoolSettings) {
-        let is_filled = !slot.is_template() && slot.is_wanted() && !slot.is_leaving_for_good();
         let works = slot.works_on();
         self.members.update(at, Kinds::of(slot));
         self.holders.update(at, slot);
-        self.lives.update(at, Some(slot.id()));
         self.wakes.update(at, slot.wake_at(pool));
         self.doubts.update(at, slot.doubt_at());
         self.room.update(at, Some(slot.load()).filter(|_| slot.room(pool) > 0));
-        self.filled.update(at, is_filled.then(|| slot.worth()));
         self.idle.update(at, (works && slot.is_idle()).then(|| (slot.idle_since(), Reverse(slot.id()))));
         self.ages.update(at, slot.worn_at().filter(|_| works));
     }
@@ -239,11 +203,6 @@ impl Index {
     /// The positions of the slots of a kind, in their order.
     pub(crate) fn all(&self, kind: Kind) -> impl Iterator<Item = usize> + Clone {
         self.members.of[kind as usize].iter().copied()
-    }
-
-    /// The first slot of a kind.
-    pub(crate) fn first(&self, kind: Kind) -> Option<usize> {
-        self.members.of[kind as usize].first().copied()
     }
 
     /// Number of the slots of a kind.
@@ -254,6 +213,11 @@ impl Index {
     /// Whether a slot is of this kind.
     pub(crate) fn has(&self, kind: Kind) -> bool {
         self.count(kind) > 0
+    }
+
+    /// Whether a slot holds the lease of a job.
+    pub(crate) fn has_leases(&self) -> bool {
+        !self.holders.order.is_empty()
     }
 
     /// The positions of the slots that hold a lease of this job.

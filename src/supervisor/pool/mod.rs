@@ -189,8 +189,7 @@ impl Pool {
     fn place_alone(&self) -> Option<usize> {
         let most = self.settings.jobs_at_once as usize;
         let least_loaded = self.slots.index().room.first();
-        let is_kept = |at: &usize| self.slots[*at].is_at_work() && self.slots[*at].is_closed();
-        let kept = self.slots.index().all(Kind::Leased).find(is_kept);
+        let kept = self.slots.index().all(Kind::Closed).find(|at| self.slots[*at].is_at_work());
         match (least_loaded, kept) {
             (Some((0, at)), _) => Some(at),
             // No second slot is reserved: the others go on with jobs that have not crashed.
@@ -224,7 +223,7 @@ impl Pool {
         unsettled: &mut Unsettled,
     ) {
         let cannot_fork = self.template().is_some_and(|template| !template.has_booted());
-        for at in self.slots.index().all(Kind::Waiting).collect::<Vec<_>>() {
+        for at in self.slots.waiting().collect::<Vec<_>>() {
             let mut slot = self.slots.edit(at, &self.settings);
             let is_down = slot.is_down();
             // No worker comes up here soon: another slot or host may have the jobs earlier.

@@ -19,6 +19,8 @@ const COMPARED: usize = 100;
 pub(crate) struct Slots {
     slots: Vec<Slot>,
     index: Index,
+    /// The position of each slot. Lives of an earlier supervisor may share one name.
+    places: BTreeSet<(SlotId, usize)>,
     /// The positions of slots that have changed since [`Slots::tend`] last came by.
     changed: BTreeSet<usize>,
 }
@@ -34,7 +36,8 @@ impl Deref for Slots {
 impl Slots {
     pub(crate) fn new(slots: Vec<Slot>, pool: &PoolSettings) -> Self {
         let (index, changed) = (Index::of(&slots, pool), (0..slots.len()).collect());
-        Slots { slots, index, changed }
+        let places = slots.iter().zip(0..).map(|(slot, at)| (slot.id().slot, at)).collect();
+        Slots { slots, index, places, changed }
     }
 
     /// The slots by what decisions ask about them.
@@ -51,6 +54,7 @@ impl Slots {
     /// Adds a slot, and gives its position.
     pub(crate) fn push(&mut self, slot: Slot, pool: &PoolSettings) -> usize {
         let at = self.slots.len();
+        self.places.insert((slot.id().slot, at));
         self.slots.push(slot);
         // The end of the edit puts the slot into the index.
         drop(self.edit(at, pool));
@@ -84,10 +88,10 @@ impl Slots {
     ) {
         let mut due = std::mem::take(&mut self.changed);
         if stop.is_some_and(|stop| stop.term_at(pool.grace) <= now) {
-            due.extend(self.index.all(Kind::AtWork));
+            due.extend((0..self.slots.len()).filter(|at| self.slots[*at].is_at_work()));
         }
         due.extend(self.due(now));
-        due.extend(self.index.all(Kind::Waiting));
+        due.extend(self.waiting());
         let others = || (0..self.slots.len()).filter(|at| !due.contains(at));
         debug_assert!(others().all(|at| self.slots[at].rests(now, pool, stop)));
         for at in due {
@@ -103,15 +107,23 @@ impl Slots {
         self.index.wakes.between(Instant(0), now).collect()
     }
 
+    /// The positions of the slots with jobs that wait to run alone there.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = usize> {
+        self.index.all(Kind::Closed).filter(|at| self.slots[*at].has_waiting())
+    }
+
     /// The position of the slot with this very life.
     pub(crate) fn find(&self, worker: WorkerId) -> Option<usize> {
-        self.index.lives.between(worker, worker).next()
+        self.places(worker.slot).find(|at| self.slots[*at].id() == worker)
     }
 
     /// The position of this slot, whichever life it has.
     pub(crate) fn find_slot(&self, slot: SlotId) -> Option<usize> {
-        let life = |generation| WorkerId { slot, generation };
-        self.index.lives.between(life(0), life(u32::MAX)).min()
+        self.places(slot).next()
+    }
+
+    fn places(&self, slot: SlotId) -> impl Iterator<Item = usize> {
+        self.places.range((slot, 0)..=(slot, usize::MAX)).map(|(_, at)| *at)
     }
 }
 
@@ -145,7 +157,7 @@ impl DerefMut for Edit<'_> {
 
 impl Drop for Edit<'_> {
     fn drop(&mut self) {
-        let Slots { slots, index, changed } = &mut *self.slots;
+        let Slots { slots, index, changed, .. } = &mut *self.slots;
         index.update(self.at, &slots[self.at], self.pool);
         changed.insert(self.at);
     }

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use super::index::Kind;
 use super::slots::Edit;
 use super::{Lessons, Pool};
 use crate::Command;
@@ -161,22 +160,22 @@ impl Pool {
 
     /// Whether a worker has jobs or takes some.
     pub(crate) fn is_at_work(&self) -> bool {
-        self.slots.index().has(Kind::AtWork)
+        self.slots.iter().any(Slot::is_at_work)
     }
 
     /// Whether a slot holds the lease of a job.
     pub(crate) fn has_leases(&self) -> bool {
-        self.slots.index().has(Kind::Leased)
+        self.slots.index().has_leases()
     }
 
     /// Whether a process may still be ended in time.
     pub(crate) fn has_mortals(&self) -> bool {
-        self.slots.index().has(Kind::Alive)
+        self.slots.iter().any(|slot| !slot.is_down() && !slot.is_stuck())
     }
 
     /// Whether a process does not die.
     pub(crate) fn has_stuck(&self) -> bool {
-        self.slots.index().has(Kind::Stuck)
+        self.slots.iter().any(Slot::is_stuck)
     }
 
     /// Whether this job is here, under whichever lease.
@@ -203,7 +202,7 @@ impl Pool {
     /// slot.
     pub(crate) fn cannot_run(&self, tries: u32) -> Option<&str> {
         self.boots.probing.as_deref().or_else(|| {
-            let mut slots = self.slots.index().all(Kind::Wanted).map(|at| &self.slots[at]);
+            let mut slots = self.slots.iter().filter(|slot| !slot.is_template() && slot.is_wanted());
             let why = slots.next()?.cannot_begin(tries)?;
             slots.all(|slot| slot.cannot_begin(tries).is_some()).then_some(why)
         })
