@@ -18,6 +18,8 @@ contract!(
     job_that_is_due_in_the_millisecond_of_its_end_never_begins,
     retry_by_a_person_lifts_the_time [Retry],
     job_that_could_never_begin_is_refused,
+    late_job_fails_where_no_worker_would_take_it [Pause, Queues, Depend],
+    late_job_fails_while_each_worker_has_another,
 );
 
 const FIVE: Duration = Duration::from_secs(5);
@@ -99,6 +101,47 @@ async fn job_that_began_in_time_and_was_given_back_runs_to_its_end(scene: Scene)
         assert_eq!(one.job.attempt, 1);
         assert_eq!(scene.say(one, complete()).await, Settling::Settled(JobState::Complete));
     }
+}
+
+/// Waits until it has failed by its time, while workers ask for the jobs of another queue only.
+async fn expires_unasked(scene: &Scene, id: &str) {
+    for _ in 0..1000 {
+        if scene.record(&id.into()).await.state.has_ended() {
+            break;
+        }
+        assert!(scene.fetch(request(&["other"], 1)).await.unwrap().is_empty());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(is_expired(scene, id).await, "{:?}", scene.record(&id.into()).await);
+}
+
+async fn late_job_fails_where_no_worker_would_take_it(scene: Scene) {
+    assert!(scene.fetch(request(&["other"], 1)).await.unwrap().is_empty());
+    scene.pause("paused".into(), "me".into(), None).await.unwrap();
+    let delayed = NewJob { delay: FIVE * 100, ..job("delayed") };
+    let depends = NewJob { depends: vec!["delayed".into()], ..expiring("depends") };
+    let paused = NewJob { queue: "paused".into(), ..expiring("paused") };
+    let unserved = NewJob { queue: "unserved".into(), ..expiring("unserved") };
+    scene.put_all(vec![delayed, depends, paused, unserved]).await.unwrap();
+    scene.clock.forward(FIVE);
+    for id in ["depends", "paused", "unserved"] {
+        expires_unasked(&scene, id).await;
+    }
+    let counts = scene.counts().await.unwrap();
+    assert_eq!(counts[&"q".into()].jobs.get(&JobState::Depends).copied().unwrap_or_default(), 0);
+}
+
+async fn late_job_fails_while_each_worker_has_another(scene: Scene) {
+    scene.put(job("a")).await;
+    let held = scene.take().await.unwrap();
+    scene.put_all(vec![expiring("b"), expiring("c")]).await.unwrap();
+    // One that a worker gives back unbegun is looked at as before.
+    let given = scene.take().await.unwrap();
+    scene.say(&given, release()).await;
+    scene.clock.forward(FIVE);
+    expires_unasked(&scene, "b").await;
+    expires_unasked(&scene, "c").await;
+    assert_eq!(scene.say(&held, complete()).await, Settling::Settled(JobState::Complete));
 }
 
 async fn none_of_many_late_jobs_begins(scene: Scene) {

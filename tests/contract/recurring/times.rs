@@ -12,6 +12,7 @@ contract!(
     overlap_allow_fires_while_the_latest_job_runs,
     occurrence_at_most_a_minute_late_is_fired,
     job_of_an_occurrence_that_is_fired_too_late_expires,
+    job_that_no_worker_takes_in_time_does_not_keep_the_next_one_away,
     missed_occurrences_are_not_fired_by_default,
     missed_occurrences_within_catch_up_are_fired,
     catch_up_fires_the_latest_occurrences_of_the_backlog,
@@ -114,6 +115,27 @@ async fn occurrence_at_most_a_minute_late_is_fired(mut scene: Scene) {
     assert_eq!(scene.done().await, Vec::<String>::new());
     let known = scene.known("n").await;
     assert_eq!(known.missed_at, Some(Millis(START + 750_000 + 86_400_000)));
+}
+
+async fn job_that_no_worker_takes_in_time_does_not_keep_the_next_one_away(scene: Scene) {
+    let every = every(MINUTE);
+    let unserved = NewJob { queue: "unserved".into(), expires: Some(MINUTE / 2), ..every.job.clone() };
+    scene.recur(Recurring { job: unserved, ..every }).await;
+    scene.clock.forward(MINUTE / 2);
+    for id in ["n-1", "n-2"] {
+        scene.clock.forward(MINUTE / 2);
+        assert_eq!(scene.taken().await, []);
+        assert_eq!(scene.known("n").await.latest.map(|latest| latest.id.to_string()).as_deref(), Some(id));
+        scene.clock.forward(MINUTE / 2);
+        for _ in 0..1000 {
+            assert_eq!(scene.taken().await, []);
+            if scene.record(id).await.state.has_ended() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(scene.record(id).await.failure, Some(Failure::expired()));
+    }
 }
 
 async fn job_of_an_occurrence_that_is_fired_too_late_expires(scene: Scene) {

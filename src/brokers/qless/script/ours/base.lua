@@ -262,6 +262,19 @@ local function let_go(jid, job)
   make_room(job.queue)
 end
 
+-- The jobs that were put with `expires` and are not leased, by the time (seconds) at which they fail. An entry of a job
+-- that has ended or begun otherwise goes when that time comes.
+local UNBEGUN = 'ql:taskvisor:unbegun'
+
+-- Notes by when a job is to begin, if it has such a time. The first of all is told to the supervisors.
+local function expect_begin(jid)
+  local put_at, within = fields(jid, 'put_at', 'begin_within')
+  within = within and number(within)
+  if not within then return end
+  if not aside('ZADD', UNBEGUN, format('%.3f', ((number(put_at) or 0) + within) / 1000), jid) then return end
+  if call('ZRANGE', UNBEGUN, 0, 0)[1] == jid then call('PUBLISH', 'ql:taskvisor', '') end
+end
+
 -- Puts a job without a holder back to waiting, at once or when it is due (milliseconds).
 local function put_back(jid, job, due)
   local set = {'worker', '', 'expires', '0', 'time', now}
@@ -272,6 +285,7 @@ local function put_back(jid, job, due)
     enter_work(jid, job.queue, job.priority, number(job.order) or clock)
     call('HSET', 'ql:j:' .. jid, 'state', 'waiting', unpack(set))
   end
+  expect_begin(jid)
   wake(job.queue)
 end
 

@@ -6,7 +6,7 @@ local function spend(jid, job)
   need_lease(job, '-work')
   if remaining < 0 then need_end(job.queue) end
   let_go(jid, job)
-  call('HDEL', 'ql:j:' .. jid, 'grace')
+  call('HDEL', 'ql:j:' .. jid, 'grace', 'begin_within')
   call('HSET', 'ql:j:' .. jid, 'remaining', remaining)
   if remaining < 0 then
     local group = 'failed-retries-' .. job.queue
@@ -52,6 +52,36 @@ local function expire(jid, queue, ended)
   else
     spend(jid, job)
   end
+end
+
+-- Fails a job that was to begin earlier. No worker has had it, so no attempt is charged.
+local function drop(jid, queue, throttles)
+  local message = 'it was not begun in time: it was put with `expires`'
+  need_lists(queue, '-depends', '-throttled')
+  need_failure(queue, 'expired')
+  leave(jid, queue)
+  if throttles then leave_throttles(jid, throttles) end
+  call('HDEL', 'ql:j:' .. jid, 'due', 'scheduled')
+  aside('ZREM', UNBEGUN, jid)
+  end_badly(jid, {queue = queue, worker = ''}, 'failed', '{"group":"expired","message":' .. encode(message) .. '}',
+    'expired', message)
+end
+
+-- Most jobs that one call drops: the next one goes on at once.
+local DROPPED_AT_ONCE = 250
+
+-- The time of the first of those that have not begun.
+local function first_unbegun()
+  local first = aside('ZRANGE', UNBEGUN, 0, 0, 'WITHSCORES') or {}
+  return number(first[2]) or math.huge
+end
+
+-- Looks at a job whose time to begin is over: wherever it waits, it fails. One that has begun, or has ended, does not.
+local function drop_unbegun(jid)
+  local state, queue, attempt, within, throttles = fields(jid, 'state', 'queue', 'attempt', 'begin_within', 'throttles')
+  local may_begin = may_wait(state) or state == 'depends'
+  if may_begin and within and queue and (number(attempt) or 0) == 0 then return drop(jid, queue, throttles) end
+  call('ZREM', UNBEGUN, jid)
 end
 
 -- Moves a delayed job that is due to the waiting ones; its time counts from the moment it was due.
@@ -162,17 +192,7 @@ if command == 'taskvisor.fetch' then
   }
   local given, waits = {}, {}
 
-  -- Most jobs that one call drops: the next one goes on at once.
-  local DROPPED_AT_ONCE, dropped = 250, 0
-  -- Fails a job that was to begin earlier. No worker has had it, so no attempt is charged.
-  local function drop(jid, queue)
-    local message = 'it was not begun in time: it was put with `expires`'
-    need_failure(queue, 'expired')
-    end_badly(jid, {queue = queue, worker = ''}, 'failed', '{"group":"expired","message":' .. encode(message) .. '}',
-      'expired', message)
-    dropped = dropped + 1
-  end
-
+  local dropped = 0
   -- Gives a job to a worker. False if there is no hash, or if the job is elsewhere by now.
   local function grant(jid, queue, worker)
     local key = 'ql:j:' .. jid
@@ -185,7 +205,11 @@ if command == 'taskvisor.fetch' then
     if not is_text(jid) then return refuse_jid(jid, queue) end
     local is_late = begin_within and (number(values[5]) or 0) == 0
       and number(millis) >= (number(put_at) or 0) + (number(begin_within) or math.huge)
-    if is_late then return drop(jid, queue) end
+    if is_late then
+      drop(jid, queue, throttles)
+      dropped = dropped + 1
+      return
+    end
     if throttles and not take_throttles(jid, queue, throttles) then return end
     -- A job of another program shows its tries by what remains of them.
     local attempt = (number(values[5]) or math.max((number(retries) or 0) - (number(remaining) or 0), 0)) + 1
@@ -194,6 +218,7 @@ if command == 'taskvisor.fetch' then
     -- Calls that may fail come first, while the job is not running yet.
     history(jid, clock, 'popped', worker.of.said)
     if grace or progress or renewed or due then call('HDEL', key, 'grace', 'progress', 'renewals', 'renewed', 'due') end
+    if begin_within then aside('ZREM', UNBEGUN, jid) end
     if not order then call('HSET', key, 'order', time or now) end
     if from ~= queue then call('HSET', key, 'queue', queue) end
     local name = worker.of.name

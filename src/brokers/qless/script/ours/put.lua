@@ -94,6 +94,13 @@ local function place(jid, queue, priority, order, delay, waits, ...)
   return 'waiting'
 end
 
+-- A field of those that qless does not have, as it was brought with a job.
+local function of_more(job, name)
+  for i = 1, #job.more, 2 do
+    if job.more[i] == name then return job.more[i + 1] end
+  end
+end
+
 -- Writes a job that was checked.
 local function insert(job)
   local key, order = 'ql:j:' .. job.jid, next_order(job.priority)
@@ -108,6 +115,7 @@ local function insert(job)
     'jid', job.jid, 'klass', job.klass, 'data', job.data, 'priority', job.priority, 'tags', job.tags,
     'worker', '', 'expires', '0', 'queue', job.queue, 'retries', job.retries, 'remaining', job.retries, 'time', now,
     'order', format('%.6f', order), 'attempt', '0', 'put_at', millis, unpack(job.more))
+  if of_more(job, 'begin_within') then expect_begin(job.jid) end
   news('put', job.jid, job.queue, state)
   return state
 end
@@ -122,10 +130,7 @@ end
 
 -- Whether an existing job was made by this same put, whose reply was lost: it has the same token.
 local function is_own(job)
-  local token
-  for i = 1, #job.more, 2 do
-    if job.more[i] == 'token' then token = job.more[i + 1] end
-  end
+  local token = of_more(job, 'token')
   return token and call('HGET', 'ql:j:' .. job.jid, 'token') == token
 end
 

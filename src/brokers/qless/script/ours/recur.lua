@@ -189,15 +189,21 @@ if command:sub(1, 16) == 'taskvisor.recur.' then
     return {put[1], put[2], millis}
   end
 
-  -- The recurring jobs that are due, and when to look for the next.
+  -- The recurring jobs that are due, and when to look for the next. The same look fails the jobs that have not begun in
+  -- time, in all queues: nobody has to ask for their jobs.
   if command == 'taskvisor.recur.due' then
+    if first_unbegun() <= clock then
+      write_though_full()
+      each_due(UNBEGUN, nil, DROPPED_AT_ONCE, drop_unbegun)
+    end
     local at, most, found = take(), take(), {}
     for i, name in ipairs(call('ZRANGEBYSCORE', RECUR, '-inf', at, 'LIMIT', 0, most)) do
       local spec, due, version = unpack(kept(name, 'spec', 'next', 'version'))
       found[i] = {name, version or '', due or '', spec or ''}
     end
     local later = call('ZRANGEBYSCORE', RECUR, '(' .. at, '(+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-    return {later or false, found}
+    local next_look = math.min(number(later) or math.huge, math.ceil(first_unbegun() * 1000))
+    return {next_look < math.huge and format('%.0f', next_look), found}
   end
 
   -- Puts the jobs that are due. For each recurring job gives the ids put, nothing if another supervisor has put them,
