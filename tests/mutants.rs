@@ -78,8 +78,8 @@ const MUTANTS: [Mutant; 39] = [
     Mutant {
         name: "kills twice",
         file: "slot/signals.rs",
-        old: "State::Empty | State::Due { .. } | State::Killed { .. } | State::Unproven { .. } => None,\n            State::Starting { .. } | State::Ready",
-        new: "State::Killed { why, .. } if ON => stops.filter(|signal| *signal == Signal::Kill).map(|signal| (signal, why)),\n            State::Empty | State::Due { .. } | State::Killed { .. } | State::Unproven { .. } => None,\n            State::Starting { .. } | State::Ready",
+        old: "State::Empty | State::Due { .. } | State::Killed { .. } | State::Unproven { .. } => None,\n            State::Starting { .. } | State::Working",
+        new: "State::Killed { why, .. } if ON => stops.filter(|signal| *signal == Signal::Kill).map(|signal| (signal, why)),\n            State::Empty | State::Due { .. } | State::Killed { .. } | State::Unproven { .. } => None,\n            State::Starting { .. } | State::Working",
     },
     Mutant {
         name: "settles what it has lost",

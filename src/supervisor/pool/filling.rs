@@ -189,6 +189,6 @@ impl Pool {
         let asked =
             |at: usize| self.intake.asked.as_ref().is_some_and(|asked| asked.contains(&self.slots[at].id()));
         let idlest = self.slots.index().idle.positions().find(|at| !asked(*at))?;
-        Some((self.slots[idlest].idle_since() + IDLE, idlest))
+        Some((self.slots[idlest].idle_since()? + IDLE, idlest))
     }
 }

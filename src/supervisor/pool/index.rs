@@ -196,7 +196,7 @@ impl Index {
         self.wakes.update(at, slot.wake_at(pool));
         self.doubts.update(at, slot.doubt_at());
         self.room.update(at, Some(slot.load()).filter(|_| slot.room(pool) > 0));
-        self.idle.update(at, (works && slot.is_idle()).then(|| (slot.idle_since(), Reverse(slot.id()))));
+        self.idle.update(at, slot.idle_since().map(|since| (since, Reverse(slot.id()))));
         self.ages.update(at, slot.worn_at().filter(|_| works));
     }
 

@@ -109,7 +109,7 @@ impl Slot {
             | State::Killed { why: Why::Boot | Why::Fault, .. } => Some(End::Early(why)),
             // It was to end anyway.
             State::Stopping { .. } | State::Killed { .. } => Some(End::Planned),
-            State::Empty | State::Due { .. } | State::Ready | State::Busy | State::Unproven { .. } => None,
+            State::Empty | State::Due { .. } | State::Working { .. } | State::Unproven { .. } => None,
         }
     }
 
@@ -131,9 +131,11 @@ impl Slot {
             _ if self.goes_for() == Some(Why::OwnWord) => return End::Planned,
             (State::Stopping { .. } | State::Killed { .. }, _) => return End::Planned,
             // The life ended with the last job it was to have, so the end is that job's.
-            (State::Busy | State::Unproven { .. }, _) if self.is_spent(pool) => return End::Planned,
+            (State::Working { busy: true, .. } | State::Unproven { .. }, _) if self.is_spent(pool) => {
+                return End::Planned;
+            }
             (State::Empty | State::Due { .. } | State::Starting { .. }, _) => describe(exit),
-            (State::Ready | State::Busy | State::Unproven { .. }, _) => describe(exit),
+            (State::Working { .. } | State::Unproven { .. }, _) => describe(exit),
         };
         if self.was_of_use(now) { End::Good(why) } else { End::Early(why) }
     }

@@ -47,11 +47,11 @@ impl Slot {
     fn is_armed(&self, now: Instant, pool: &PoolSettings) -> bool {
         let fence = self.fence(pool);
         let kept = match (&self.state, self.life.armed, fence) {
-            (State::Ready | State::Busy | State::Stopping { .. }, Some(armed), Some(fence)) => {
+            (State::Working { .. } | State::Stopping { .. }, Some(armed), Some(fence)) => {
                 armed <= fence && now < half_way(armed, fence)
             }
-            (State::Ready | State::Busy, Some(_), None) => now < self.life.idle_since + REST,
-            (State::Ready | State::Busy | State::Stopping { .. }, None, _) => fence.is_none(),
+            (State::Working { idle_since, .. }, Some(_), None) => now < *idle_since + REST,
+            (State::Working { .. } | State::Stopping { .. }, None, _) => fence.is_none(),
             (State::Stopping { .. }, Some(_), None) => self.jobs.is_empty(),
             (State::Empty | State::Due { .. } | State::Starting { .. }, ..) => true,
             (State::Killed { .. } | State::Unproven { .. }, ..) => true,
@@ -128,11 +128,11 @@ impl Slot {
     fn arm_at(&self, pool: &PoolSettings) -> Option<Instant> {
         let armed = self.life.armed?;
         match (&self.state, self.fence(pool)) {
-            (State::Ready | State::Busy, None) => Some(self.life.idle_since + REST),
-            (State::Ready | State::Busy | State::Stopping { .. }, Some(fence)) if armed < fence => {
+            (State::Working { idle_since, .. }, None) => Some(*idle_since + REST),
+            (State::Working { .. } | State::Stopping { .. }, Some(fence)) if armed < fence => {
                 Some(half_way(armed, fence))
             }
-            (State::Ready | State::Busy | State::Stopping { .. }, _) => None,
+            (State::Working { .. } | State::Stopping { .. }, _) => None,
             (State::Empty | State::Due { .. } | State::Starting { .. }, _) => None,
             (State::Killed { .. } | State::Unproven { .. }, _) => None,
         }

@@ -15,8 +15,6 @@ pub(super) struct Life {
     pub(super) ready: bool,
     /// Whether a fork of this template has run a job.
     pub(super) forked_well: bool,
-    /// Since when the life has had no jobs, while it has none.
-    pub(super) idle_since: Instant,
     /// Why the life takes no more jobs and ends after those that it has.
     pub(super) leaving: Option<Why>,
     /// The next life is not made before this moment, however this one ends.
@@ -48,7 +46,6 @@ impl Life {
             template: None,
             ready: false,
             forked_well: false,
-            idle_since: born,
             leaving: None,
             next_after: None,
             wears: Wears::default(),
@@ -67,9 +64,9 @@ impl Life {
         self.wears.0.jobs.map(|most| most.saturating_sub(self.taken)).filter(|left| *left > 0)
     }
 
-    /// Why the life is worn out, if it is.
-    pub(super) fn wear(&self, now: Instant, idle: bool) -> Option<Wear> {
-        let age = self.worn_at(idle).filter(|(at, _)| *at <= now).map(|(_, wear)| wear);
+    /// Why the life is worn out, if it is. `idle_since`: since when it has had no jobs, if it has none.
+    pub(super) fn wear(&self, now: Instant, idle_since: Option<Instant>) -> Option<Wear> {
+        let age = self.worn_at(idle_since).filter(|(at, _)| *at <= now).map(|(_, wear)| wear);
         self.worn_by_use().or(age)
     }
 
@@ -81,10 +78,10 @@ impl Life {
     }
 
     /// When and why the life will be worn out by the passing of time alone.
-    pub(super) fn worn_at(&self, idle: bool) -> Option<(Instant, Wear)> {
+    pub(super) fn worn_at(&self, idle_since: Option<Instant>) -> Option<(Instant, Wear)> {
         let Wears(rules) = self.wears;
         let age = rules.age.map(|age| (self.born + age, Wear::Age));
-        let idle = rules.idle.filter(|_| idle).map(|idle| (self.idle_since + idle, Wear::Idle));
+        let idle = rules.idle.zip(idle_since).map(|(idle, since)| (since + idle, Wear::Idle));
         age.into_iter().chain(idle).min_by_key(|(at, _)| *at)
     }
 }

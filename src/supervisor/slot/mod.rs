@@ -104,7 +104,7 @@ impl Slot {
     pub(crate) fn due_at(&self) -> Option<Instant> {
         match self.state {
             State::Due { at } => Some(at),
-            State::Empty | State::Starting { .. } | State::Ready | State::Busy => None,
+            State::Empty | State::Starting { .. } | State::Working { .. } => None,
             State::Stopping { .. } | State::Killed { .. } | State::Unproven { .. } => None,
         }
     }
@@ -126,7 +126,7 @@ impl Slot {
 
     /// Whether the worker is ready and has room for a job.
     pub(crate) fn is_ready(&self) -> bool {
-        matches!(self.state, State::Ready)
+        matches!(self.state, State::Working { busy: false, .. })
     }
 
     /// Whether the worker has jobs or takes some.
@@ -156,7 +156,7 @@ impl Slot {
 
     /// Whether the slot will run the jobs fetched ahead.
     pub(crate) fn lasts(&self) -> bool {
-        let runs = matches!(self.state, State::Ready | State::Busy | State::Stopping { .. });
+        let runs = matches!(self.state, State::Working { .. } | State::Stopping { .. });
         runs && !self.is_template() && !self.is_leaving_for_good()
     }
 
@@ -172,7 +172,7 @@ impl Slot {
             | State::Stopping { why: Why::Boot, .. }
             | State::Killed { why: Why::Boot | Why::Fault, .. }
             | State::Unproven { .. } => !self.life.ready,
-            State::Empty | State::Due { .. } | State::Ready | State::Busy => false,
+            State::Empty | State::Due { .. } | State::Working { .. } => false,
             State::Stopping { .. } | State::Killed { .. } => false,
         }
     }
@@ -184,7 +184,7 @@ impl Slot {
             State::Empty | State::Due { .. } => 0,
             State::Killed { .. } | State::Stopping { .. } | State::Unproven { .. } => 1,
             State::Starting { .. } => 2,
-            State::Ready | State::Busy => 3,
+            State::Working { .. } => 3,
         };
         (state, self.leased().count(), Reverse(self.id.slot.index))
     }
@@ -197,9 +197,9 @@ impl Slot {
     /// How many more jobs the worker can take.
     pub(crate) fn room(&self, pool: &PoolSettings) -> usize {
         match self.state {
-            State::Ready | State::Busy if self.is_template() || self.is_closed() => 0,
-            State::Ready | State::Busy if self.life.leaving.is_some() || self.life.unfit.is_some() => 0,
-            State::Ready | State::Busy => {
+            State::Working { .. } if self.is_template() || self.is_closed() => 0,
+            State::Working { .. } if self.life.leaving.is_some() || self.life.unfit.is_some() => 0,
+            State::Working { .. } => {
                 let at_once = (pool.jobs_at_once as usize).saturating_sub(self.jobs.len());
                 let in_life = pool.jobs_per_life.map(|limit| limit.saturating_sub(self.life.taken));
                 let left = in_life.or_else(|| self.life.until_worn());
@@ -234,9 +234,9 @@ impl Slot {
     pub(crate) fn ready(&mut self, now: Instant) -> bool {
         let begins = self.is_starting();
         if begins {
-            (self.booted, self.life.ready, self.life.idle_since) = (true, true, now);
+            (self.booted, self.life.ready) = (true, true);
             self.failing = false;
-            self.enter(State::Ready, now);
+            self.enter(State::Working { busy: false, idle_since: now }, now);
         }
         begins
     }
@@ -244,7 +244,7 @@ impl Slot {
     /// The worker broke the protocol and cannot be trusted any more.
     pub(crate) fn faulty(&mut self, how: String) {
         match self.state {
-            State::Starting { .. } | State::Ready | State::Busy | State::Stopping { .. } => {
+            State::Starting { .. } | State::Working { .. } | State::Stopping { .. } => {
                 self.life.fault = Some(how);
             }
             State::Empty | State::Due { .. } | State::Killed { .. } | State::Unproven { .. } => {}
@@ -260,10 +260,11 @@ impl Slot {
     pub(crate) fn let_go(&mut self, now: Instant, why: Why) {
         match self.state {
             State::Empty | State::Due { .. } => self.enter(State::Empty, now),
-            State::Starting { .. } | State::Ready | State::Busy => self.life.leaving = Some(why),
-            State::Stopping { .. } | State::Killed { .. } | State::Unproven { .. } => {
-                self.life.leaving = Some(why);
-            }
+            State::Starting { .. }
+            | State::Working { .. }
+            | State::Stopping { .. }
+            | State::Killed { .. }
+            | State::Unproven { .. } => self.life.leaving = Some(why),
         }
     }
 
@@ -305,7 +306,7 @@ impl Slot {
                 let why = *why;
                 self.enter(State::Killed { why, stuck: Some(cause) }, now);
             }
-            State::Empty | State::Due { .. } | State::Starting { .. } | State::Ready | State::Busy => {
+            State::Empty | State::Due { .. } | State::Starting { .. } | State::Working { .. } => {
                 self.enter(State::Unproven { cause }, now);
             }
         }
@@ -318,17 +319,14 @@ impl Slot {
         }
     }
 
-    /// Updates the state: ready with room for a job, busy without.
+    /// The jobs have changed: notes whether the worker has room for another one, and when the last has ended.
     fn weigh(&mut self, now: Instant, pool: &PoolSettings) {
-        if self.jobs.is_empty() {
-            self.life.idle_since = now;
-        }
-        match (&self.state, self.room(pool)) {
-            (State::Ready, 0) => self.enter(State::Busy, now),
-            (State::Busy, 1..) => self.enter(State::Ready, now),
-            (State::Ready | State::Busy, _) => {}
-            (State::Empty | State::Due { .. } | State::Starting { .. }, _) => {}
-            (State::Stopping { .. } | State::Killed { .. } | State::Unproven { .. }, _) => {}
+        let (is_full, has_jobs) = (self.room(pool) == 0, !self.jobs.is_empty());
+        if let State::Working { busy, idle_since } = &mut self.state {
+            *idle_since = if has_jobs { *idle_since } else { now };
+            if *busy != is_full {
+                (*busy, self.since) = (is_full, now);
+            }
         }
     }
 
@@ -345,19 +343,23 @@ impl Slot {
         self.life.born
     }
 
-    /// Since when the worker has had no jobs, while it has none.
-    pub(crate) fn idle_since(&self) -> Instant {
-        self.life.idle_since
+    /// Since when the slot has held no lease, if its worker takes jobs and is not leaving.
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
+        match self.state {
+            State::Working { idle_since, .. } if self.works_on() && self.is_idle() => Some(idle_since),
+            State::Working { .. } | State::Empty | State::Due { .. } | State::Starting { .. } => None,
+            State::Stopping { .. } | State::Killed { .. } | State::Unproven { .. } => None,
+        }
     }
 
     /// Why the worker is worn out, if it is.
     pub(crate) fn wear(&self, now: Instant) -> Option<Wear> {
-        self.life.wear(now, self.is_idle())
+        self.life.wear(now, self.idle_since())
     }
 
     /// When the worker will be worn out by the passing of time alone.
     pub(crate) fn worn_at(&self) -> Option<Instant> {
-        self.life.worn_at(self.is_idle()).map(|(at, _)| at)
+        self.life.worn_at(self.idle_since()).map(|(at, _)| at)
     }
 
     /// Whether the worker is worn out, however old it is.

@@ -22,7 +22,7 @@ impl Slot {
         let stops = stop.and_then(|stop| stop.signal(now, !self.jobs.is_empty(), pool.grace));
         match self.state {
             State::Empty | State::Due { .. } | State::Killed { .. } | State::Unproven { .. } => None,
-            State::Starting { .. } | State::Ready | State::Busy | State::Stopping { .. }
+            State::Starting { .. } | State::Working { .. } | State::Stopping { .. }
                 if self.life.fault.is_some() =>
             {
                 Some((Signal::Kill, Why::Fault))
@@ -36,7 +36,7 @@ impl Slot {
                 let leaves = self.life.leaving.map(|why| (Signal::Term, why));
                 stops.map(|signal| (signal, Why::Stop)).or(leaves)
             }
-            State::Ready | State::Busy => self
+            State::Working { .. } => self
                 // KILL comes before any reason for TERM.
                 .kill_for_job(now, pool)
                 .or_else(|| stops.map(|signal| (signal, Why::Stop)))

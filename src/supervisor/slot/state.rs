@@ -12,10 +12,9 @@ pub(super) enum State {
     Due { at: Instant },
     /// Being made; killed at this time if it is not ready.
     Starting { kill_at: Instant },
-    /// The worker has room for a job.
-    Ready,
-    /// The worker has no room for a job.
-    Busy,
+    /// The worker has jobs or takes some. `busy`: it has no room for another one. `idle_since`: since when it has had no
+    /// jobs, while it has none.
+    Working { busy: bool, idle_since: Instant },
     /// Asked to end, or ending as planned; killed at this time.
     Stopping { why: Why, kill_at: Instant },
     /// Killed; only the proof is missing. `stuck`: why it does not die.
@@ -38,7 +37,7 @@ impl State {
 
     /// Whether the worker has jobs or takes some.
     pub(super) fn is_at_work(&self) -> bool {
-        matches!(self, State::Ready | State::Busy)
+        matches!(self, State::Working { .. })
     }
 
     /// When the supervisor has to act: to start the next life, or to kill this one.
@@ -46,7 +45,7 @@ impl State {
         match self {
             State::Due { at } => Some(*at),
             State::Starting { kill_at } | State::Stopping { kill_at, .. } => Some(*kill_at),
-            State::Empty | State::Ready | State::Busy | State::Killed { .. } | State::Unproven { .. } => None,
+            State::Empty | State::Working { .. } | State::Killed { .. } | State::Unproven { .. } => None,
         }
     }
 
@@ -55,7 +54,7 @@ impl State {
         match self {
             State::Starting { kill_at } | State::Stopping { kill_at, .. } => Some(kill_at),
             State::Empty | State::Due { .. } => None,
-            State::Ready | State::Busy | State::Killed { .. } | State::Unproven { .. } => None,
+            State::Working { .. } | State::Killed { .. } | State::Unproven { .. } => None,
         }
     }
 
@@ -64,7 +63,7 @@ impl State {
         match self {
             State::Stopping { kill_at, .. } => Some(kill_at),
             State::Empty | State::Due { .. } | State::Starting { .. } => None,
-            State::Ready | State::Busy | State::Killed { .. } | State::Unproven { .. } => None,
+            State::Working { .. } | State::Killed { .. } | State::Unproven { .. } => None,
         }
     }
 
@@ -74,7 +73,7 @@ impl State {
             State::Killed { stuck, .. } => stuck.as_deref(),
             State::Unproven { cause } => Some(cause),
             State::Empty | State::Due { .. } | State::Starting { .. } => None,
-            State::Ready | State::Busy | State::Stopping { .. } => None,
+            State::Working { .. } | State::Stopping { .. } => None,
         }
     }
 
@@ -83,7 +82,7 @@ impl State {
         match self {
             State::Stopping { why, .. } | State::Killed { why, .. } => Some(*why),
             State::Empty | State::Due { .. } | State::Starting { .. } => None,
-            State::Ready | State::Busy | State::Unproven { .. } => None,
+            State::Working { .. } | State::Unproven { .. } => None,
         }
     }
 }

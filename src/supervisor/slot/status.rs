@@ -36,8 +36,8 @@ impl Slot {
         match self.state {
             State::Empty | State::Due { .. } => SlotState::Down,
             State::Starting { .. } => SlotState::Starting,
-            State::Ready => SlotState::Ready,
-            State::Busy => SlotState::Busy,
+            State::Working { busy: false, .. } => SlotState::Ready,
+            State::Working { busy: true, .. } => SlotState::Busy,
             State::Stopping { .. } => SlotState::Stopping,
             State::Killed { stuck: None, .. } => SlotState::Killed,
             State::Killed { stuck: Some(_), .. } | State::Unproven { .. } => SlotState::Unkillable,
