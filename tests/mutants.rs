@@ -95,7 +95,7 @@ const MUTANTS: [Mutant; 39] = [
     },
     Mutant {
         name: "does not back off",
-        file: "slot/end.rs",
+        file: "slot/record.rs",
         old: "wait(self.backoff.failed())",
         new: "wait(if ON { Duration::ZERO } else { self.backoff.failed() })",
     },

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::life::Life;
+use super::life::{End, Life};
 use super::state::State;
 use super::{Running, Slot};
 use crate::restart::GOOD_LIFE;
@@ -10,42 +10,12 @@ use crate::verdict::describe;
 use crate::why::Why;
 use model::{Exit, Instant, PoolSettings, Settlement, Verdict, WorkerId, WorkerName};
 
-/// How a life ended.
-pub(crate) enum End {
-    /// By our own signal, after its last job, or with it.
-    Planned,
-    /// By itself, after it did what it was made for.
-    Good(String),
-    /// By itself, too early.
-    Early(String),
-}
-
 impl Slot {
     /// The life is over: the slot is empty, and may be filled again after a wait.
-    pub(crate) fn down(&mut self, now: Instant, end: End, mut wait: impl FnMut(Duration) -> Duration) {
-        if self.was_of_use(now) {
-            self.backoff.succeeded();
-        }
-        let wait = match end {
-            End::Planned | End::Good(_) => Duration::ZERO,
-            End::Early(_) => wait(self.backoff.failed()),
-        };
-        match (&self.life.unfit, self.life.taken) {
-            (Some(_), _) => self.unfit += 1,
-            (None, 1..) => self.unfit = 0,
-            (None, 0) => {}
-        }
-        match end {
-            End::Planned => {}
-            End::Good(why) | End::Early(why) => {
-                self.failing |= !self.life.ready || self.life.unfit.is_some();
-                self.restarts += 1;
-                self.why = Some(why);
-            }
-        }
-        let unwanted = self.is_leaving_for_good();
+    pub(crate) fn down(&mut self, now: Instant, end: End, wait: impl FnMut(Duration) -> Duration) {
+        let (was_of_use, unwanted) = (self.was_of_use(now), self.is_leaving_for_good());
+        let wait = self.record.note_end((&self.life, was_of_use), end, unwanted, wait);
         let next = self.life.next_after.map_or(now + wait, |after| after.max(now + wait));
-        self.booted = self.life.ready && !unwanted;
         self.id = self.id.next();
         self.life = Life::new(now);
         self.enter(State::down((!unwanted).then_some(next)), now);

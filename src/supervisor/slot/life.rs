@@ -38,6 +38,16 @@ pub(super) struct Life {
     pub(super) signals: Vec<(Instant, Signal, Why)>,
 }
 
+/// How a life ended.
+pub(crate) enum End {
+    /// By our own signal, after its last job, or with it.
+    Planned,
+    /// By itself, after it did what it was made for.
+    Good(String),
+    /// By itself, too early.
+    Early(String),
+}
+
 impl Life {
     /// A life that was ordered at `born`.
     pub(super) fn new(born: Instant) -> Self {

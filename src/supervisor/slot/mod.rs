@@ -1,13 +1,15 @@
 //! A slot: the place in which one worker lives at a time, from the order to make it to the proof that it is dead.
 //!
 //! Only this folder reads and writes the fields. `state` says what is in the slot, `life` what is known of the worker in
-//! it; `signals` decides on TERM and KILL, `jobs` on its jobs, `fence` on its self-fence, `gap` on time that did not pass.
+//! it, `record` what of those before it; `signals` decides on TERM and KILL, `jobs` on its jobs, `fence` on its
+//! self-fence, `gap` on time that did not pass.
 
 mod end;
 mod fence;
 mod gap;
 mod jobs;
 mod life;
+mod record;
 mod running;
 mod signals;
 mod stand;
@@ -18,16 +20,16 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::restart::Backoff;
 use crate::why::Why;
 use life::Life;
 use model::{Instant, PoolSettings, SlotId, Unproven, WorkerId};
+use record::Record;
 use state::State;
 
 use crate::wear::{Wear, Wears};
-pub(crate) use end::End;
 pub(crate) use gap::Gap;
 pub(crate) use jobs::RoomFor;
+pub(crate) use life::End;
 pub(crate) use running::{Heard, MARGIN, Phase, Running, fence_at, release, unstarted};
 
 /// A place in which one worker lives at a time.
@@ -43,16 +45,7 @@ pub(crate) struct Slot {
     /// Jobs that will run here without company, one after the other, once the others have ended.
     waits: VecDeque<Running>,
     life: Life,
-    /// Whether a worker has become ready here, and none has failed to since.
-    booted: bool,
-    /// Whether the last worker here died before it was ready, and none has been ready since.
-    failing: bool,
-    /// Number of lives in a row in which a job could not be begun.
-    unfit: u32,
-    backoff: Backoff,
-    /// Number of lives that ended unexpectedly; `why` says how the latest did.
-    restarts: u32,
-    why: Option<String>,
+    record: Record,
 }
 
 /// Makes a slot, and says what it is.
@@ -66,12 +59,7 @@ impl Slot {
             jobs: Vec::new(),
             waits: VecDeque::new(),
             life: Life::new(now),
-            booted: false,
-            failing: false,
-            unfit: 0,
-            backoff: Backoff::RESTART,
-            restarts: 0,
-            why: None,
+            record: Record::new(),
         }
     }
 
@@ -146,7 +134,7 @@ impl Slot {
 
     /// Whether a worker has become ready here, and none has failed to since.
     pub(crate) fn has_booted(&self) -> bool {
-        self.booted
+        self.record.is_booted()
     }
 
     /// Whether the life takes no more jobs and ends after those that it has.
@@ -191,7 +179,7 @@ impl Slot {
 
     /// Why no job could be begun here, at least this many lives in a row.
     pub(crate) fn cannot_begin(&self, tries: u32) -> Option<&str> {
-        self.why.as_deref().filter(|_| self.unfit >= tries)
+        self.record.why_unfit(tries)
     }
 
     /// How many more jobs the worker can take.
@@ -234,8 +222,8 @@ impl Slot {
     pub(crate) fn ready(&mut self, now: Instant) -> bool {
         let begins = self.is_starting();
         if begins {
-            (self.booted, self.life.ready) = (true, true);
-            self.failing = false;
+            self.life.ready = true;
+            self.record.note_ready();
             self.enter(State::Working { busy: false, idle_since: now }, now);
         }
         begins
