@@ -5,13 +5,15 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 
-use super::{kept_at, locks};
+use super::{kept_at, locks, noted};
 use broker::Complaints;
 use config::Config;
 use spool::dir_in;
 
 /// What the path of the store is written there for: a state directory that was renamed is refused.
-const UNNOTED: &str = "the next start does not notice that the state directory was renamed";
+const UNKEPT: &str = "the next start does not notice that the state directory was renamed";
+/// What the broker is noted for.
+const UNNOTED: &str = "commands that name no broker do not find it while no supervisor runs";
 /// What the lock is for.
 const UNLOCKED: &str = "another supervisor may take the run directory";
 /// What the lock of the state directory is for.
@@ -33,15 +35,18 @@ fn link_spool(config: &Config) -> io::Result<()> {
     if config.socket_group.is_some() { symlink(spool, link) } else { Ok(()) }
 }
 
-/// Puts back the locks of the run directory and of the state directory, the note of the store and the link to the spool, if
-/// one is missing. False: that failed, and the health says so until it works.
+/// Puts back the locks of the run directory and of the state directory, the notes of store and broker and the link to the
+/// spool, if one is missing. False: that failed, and the health says so until it works.
 pub(super) fn put_back(config: &Config, complaints: &Complaints) -> bool {
     let locked = locks::hold_again(config).map_err(|failure| failure.in_a_line());
     let owned = locks::hold_state_again(config).map_err(|failure| failure.in_a_line());
     let dir = config.run_dir.display();
-    let noted = kept_at::keep(config).map_err(|error| format!("cannot write {dir}/store: {error}"));
+    let kept = kept_at::keep(config).map_err(|error| format!("cannot write {dir}/store: {error}"));
+    let noted = noted::note(config)
+        .map_err(|error| format!("cannot note the broker in {dir} and the state directory: {error}"));
     let linked = link_spool(config).map_err(|error| format!("cannot link {dir}/spool: {error}"));
-    let results = [(UNLOCKED, locked), (UNOWNED, owned), (UNNOTED, noted), (UNLINKED, linked)];
+    let results =
+        [(UNLOCKED, locked), (UNOWNED, owned), (UNKEPT, kept), (UNNOTED, noted), (UNLINKED, linked)];
     for (what, result) in &results {
         match result {
             Ok(()) => complaints.well(what, clock::now()),

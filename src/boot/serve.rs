@@ -218,7 +218,8 @@ async fn leave_start_behind() {
 }
 
 fn open_broker(config: &Config) -> Result<Arc<Broker>, Failure> {
-    let how = Opening { serves: true, place: place(&config.state_dir)?, state_dir: config.state_dir.clone() };
+    let (place, state_dir) = (place(&config.state_dir)?, config.state_dir.clone());
+    let how = Opening { serves: true, place, state_dir, ..Opening::default() };
     let broker = Arc::new(config.open_broker(&how)?);
     run_files::put_back(config, broker.complaints());
     Ok(broker)

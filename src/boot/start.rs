@@ -12,6 +12,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use super::kept_at::{self, refuse_gone_store};
 use super::launch::launch;
 use super::locks::{Locks, in_run_lock, lock_both, run_lock, sign, state_lock};
+use super::noted;
 use config::{Config, keep_users_out, private_dir};
 use failure::{Failure, exit};
 use keeper::{Left, Sweeper, Traces, essentials, try_user};
@@ -42,6 +43,11 @@ pub fn start(config: Config, new_store: bool) -> Result<ExitCode, Failure> {
     let own = Traces::of_this_process()?.to_string();
     sign(&mut run, &run_lock(&config), &in_run_lock(&config))?;
     sign(&mut state, &state_lock(&config), &own)?;
+    // Before it is the keeper: a command meets no keeper without a note. What fails now is tried again, and told, later.
+    noted::note(&config).ok();
+    if let Some((what, hint)) = noted::unread(&config) {
+        eprintln!("note: {what}\nhint: {hint}");
+    }
     Err(launch(&config, &Locks { run, state, dirs }))
 }
 

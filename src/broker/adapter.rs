@@ -247,6 +247,8 @@ pub struct Opening {
     /// Whether the supervisor opens the broker: then it fires recurring jobs and takes back expired leases. False for a
     /// short-lived client.
     pub serves: bool,
+    /// Whether to leave the schema of a store as it is: a supervisor of an older program may run on it.
+    pub keeps_schema: bool,
     /// Identifies the state directory of this supervisor on this host and in this boot, so no other supervisor has the
     /// same text.
     pub place: String,

@@ -2,6 +2,7 @@
 
 use super::args::{Args, Command};
 use super::trial;
+use boot::{Noted, noted};
 use config::{Config, Flags, Purpose, Surroundings, resolve};
 use failure::Failure;
 
@@ -21,5 +22,14 @@ pub(super) fn settings_for(args: &Args, purpose: Purpose) -> Result<Config, Fail
         // Not the file itself, which may have changed since: only a reload takes that over.
         flags.in_force = boot::settings_in_force();
     }
-    Ok(trial::adapt(resolve(flags, &Surroundings::of_process())?))
+    let mut config = trial::adapt(resolve(flags, &Surroundings::of_process())?);
+    // The supervisor's broker may stand in a settings file that this command is not told of.
+    // `config show` shows what is set.
+    if purpose == Purpose::Find
+        && !matches!(args.command, Command::Config(_))
+        && let Noted::Known(broker) = noted(&config)
+    {
+        config.broker = broker;
+    }
+    Ok(config)
 }

@@ -36,6 +36,8 @@ pub struct Config {
     pub broker: Address,
     /// Whether a flag or the environment set the broker; false if it is only the one in this state directory.
     pub broker_is_named: bool,
+    /// Whether a flag, the environment or the settings file set the broker.
+    pub broker_is_said: bool,
     /// Rules that send new jobs to another broker; the first that matches counts.
     pub routes: Vec<RouteTo>,
     /// How the supervisor logs, and how much output of jobs it keeps.
@@ -64,6 +66,7 @@ impl Default for Config {
             socket_group: None,
             broker: brokers::in_file(PathBuf::new()),
             broker_is_named: false,
+            broker_is_said: false,
             routes: Vec::new(),
             log: LogSettings::default(),
             api: None,
@@ -72,6 +75,11 @@ impl Default for Config {
             remote: None,
         }
     }
+}
+
+/// The broker of this URL, if the program knows its kind.
+pub fn broker_of(url: &str) -> Option<Address> {
+    brokers::address(url).ok()
 }
 
 impl Config {

@@ -44,7 +44,7 @@ mod wrong;
 
 pub use api::{Api, ApiSection, Remote, token_in};
 pub use check::{Finding, check};
-pub use config::Config;
+pub use config::{Config, broker_of};
 pub use error::{Error, Fault};
 pub use facts::{Disk, Facts, PoolFacts, Rights, memory};
 pub use file::File;

@@ -56,6 +56,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     let looks = flags.purpose == Purpose::Find && !of_job;
     let state_dir = place_within_volume(state_dir, around.uid, looks)?;
     let in_job = of_job && !broker_is_named && !state_dir_is_named && file.broker.is_none();
+    let broker_is_said = broker.is_some();
     let broker = match broker {
         Some(broker) => match broker.file() {
             Some(path) => brokers::in_file(from_here(path.to_owned())?),
@@ -75,6 +76,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         in_job,
         broker,
         broker_is_named,
+        broker_is_said,
         routes,
         ..Config::default()
     };

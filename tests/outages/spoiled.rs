@@ -30,7 +30,12 @@ pub struct Scene {
 impl Scene {
     pub fn over(scheme: &str) -> Scene {
         let (server, dir) = (RedisServer::start(), tempfile::tempdir().unwrap());
-        let how = Opening { serves: true, place: "here".into(), state_dir: dir.path().to_owned() };
+        let how = Opening {
+            serves: true,
+            place: "here".into(),
+            state_dir: dir.path().to_owned(),
+            ..Opening::default()
+        };
         let url = if scheme == "qless" { server.url() } else { format!("{scheme}+{}", server.url()) };
         let broker = brokers::address(&url).unwrap().open(&how).unwrap();
         Scene { server, _dir: dir, broker }

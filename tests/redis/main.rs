@@ -34,6 +34,7 @@ mod queues;
 mod ranges;
 mod recur;
 mod recurring;
+mod stopped;
 mod supervisors;
 mod sweep;
 mod unheard;

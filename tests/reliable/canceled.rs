@@ -25,7 +25,12 @@ impl Hosts {
         let server = RedisServer::start();
         let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let hosts = [0, 1].map(|at: usize| {
-            let how = Opening { serves: true, place: format!("{at}"), state_dir: dirs[at].path().to_owned() };
+            let how = Opening {
+                serves: true,
+                place: format!("{at}"),
+                state_dir: dirs[at].path().to_owned(),
+                ..Opening::default()
+            };
             brokers::address(&format!("reliable+{}", server.url())).unwrap().open(&how).unwrap()
         });
         Hosts { server, hosts, _dirs: dirs }

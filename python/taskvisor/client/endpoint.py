@@ -87,6 +87,19 @@ class Unix:
         """Whether no supervisor has ever run there: it leaves its lock."""
         return not os.path.exists(os.path.join(os.path.dirname(self.path), "lock"))
 
+    def is_kept(self) -> bool:
+        """Whether a keeper lives there, which starts a supervisor again: it holds the lock."""
+        import fcntl
+
+        try:
+            with open(os.path.join(os.path.dirname(self.path), "lock"), "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        return False
+
     def _unconnected(self, error: OSError) -> Exception:
         if isinstance(error, (FileNotFoundError, ConnectionRefusedError, NotADirectoryError)):
             return Nobody(f"nobody listens on {self.path} ({error.strerror})")

@@ -42,6 +42,7 @@ def put(jobs: list[dict[str, Any]], at: Optional[endpoint.Endpoint] = None) -> l
             in_doubt |= reply.status != 503
         except endpoint.Nobody as error:
             why, is_shut = str(error), False
+            is_kept = isinstance(place, endpoint.Unix) and place.is_kept()
             if isinstance(place, endpoint.Unix):
                 from . import spool
 
@@ -49,8 +50,10 @@ def put(jobs: list[dict[str, Any]], at: Optional[endpoint.Endpoint] = None) -> l
                 if left is not None:
                     return left.put(jobs)
                 is_shut = spool.is_promised(place.path)
-            # The program opens the store of a stopped supervisor; nobody can open that of one elsewhere.
-            if at is None and not is_shut and isinstance(place, endpoint.Unix) and (not in_doubt or all(may_be_known)):
+            # The program opens the store of a stopped supervisor; nobody can open that of one elsewhere, and one whose keeper
+            # lives comes again.
+            is_away = is_shut or is_kept
+            if at is None and not is_away and isinstance(place, endpoint.Unix) and (not in_doubt or all(may_be_known)):
                 from . import program
 
                 store = program.place(place)

@@ -5,13 +5,14 @@ Imported only when it is needed.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 
 from ..errors import PutError, SupervisorError
 from ..protocol import frames
-from . import endpoint, notes
+from . import api_socket, endpoint, notes
 from .api_socket import count
 from .settings import settings
 
@@ -103,10 +104,43 @@ def place(at: endpoint.Unix) -> Optional[dict[str, str]]:
     if path() is None or _environment() is None:
         return None
     # With `configure(socket=...)` only the jobs of that supervisor: the environment may name those of another.
+    note = _note(at.path)
+    if note is not None:
+        return {"TASKVISOR_BROKER": note["broker"]} if _is_reached(note) else None
     if settings.socket is None and (at.nobody_ever() or any(map(os.environ.get, _NAMED))):
         return {}
     store = _store(at.path)
     return None if store is None else {"TASKVISOR_BROKER": f"sqlite:{store}"}
+
+
+def _note(socket: str) -> Optional[dict[str, Any]]:
+    """What the last supervisor has noted about its broker, as the program reads it; None if the environment names one."""
+    given = os.environ.get
+    directory = os.path.dirname(os.path.abspath(socket))
+    if settings.socket is None and any(map(given, _NAMED)):
+        state = given("TASKVISOR_STATE_DIR")
+        if not state or given("TASKVISOR_BROKER") or given("TASKVISOR_CONFIG"):
+            return None
+        directory = state
+    try:
+        with open(os.path.join(directory, "broker"), encoding="utf-8") as file:
+            if os.fstat(file.fileno()).st_uid != os.geteuid() and not api_socket.trusts(directory, os.lstat(directory).st_uid):
+                return None
+            note = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return note if isinstance(note, dict) and isinstance(note.get("broker"), str) else None
+
+
+def _is_reached(note: dict[str, Any]) -> bool:
+    """Whether the broker is reached without its supervisor and without a secret.
+
+    >>> _is_reached({"broker": "redis://h/1", "whole": True}), _is_reached({"broker": "redis://h/1", "whole": False})
+    (True, False)
+    >>> _is_reached({"broker": "memory:", "whole": True})
+    False
+    """
+    return note.get("whole") is True and note["broker"] != "memory:"
 
 
 def _store(socket: str) -> Optional[str]:
@@ -125,6 +159,9 @@ def hindrance(socket: str) -> str:
         return _lacks()
     if _environment() is None:
         return _cannot_be_told()
+    note = _note(socket)
+    if note is not None and note.get("settings"):
+        return f"its jobs are in {note['broker']}, whose whole URL holds a secret: set TASKVISOR_CONFIG={note['settings']}"
     return f"{os.path.dirname(socket)} does not say where the jobs are without it"
 
 

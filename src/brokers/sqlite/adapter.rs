@@ -48,7 +48,7 @@ impl Adapter for InFile {
     }
 
     fn open(&self, at: &Address, how: &Opening) -> Result<Broker, Error> {
-        let options = Options { serves: how.serves, ..Options::default() };
+        let options = Options { serves: how.serves, keeps_schema: how.keeps_schema, ..Options::default() };
         Ok(Sqlite::open(file(at), options)?.into())
     }
 

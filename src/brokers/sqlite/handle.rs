@@ -77,6 +77,12 @@ impl Sqlite {
         open::look(path.as_ref(), &World::default())
     }
 
+    /// How many jobs in the file `path` have not ended; None if that cannot be read, or if there is no store. Changes
+    /// nothing.
+    pub fn unfinished(path: impl AsRef<Path>) -> Option<u64> {
+        open::unfinished(path.as_ref())
+    }
+
     /// Sets aside what is left of the lost store in the file `path`, so that the next opening makes a new one. Refused
     /// if there is a store. No process may use it meanwhile.
     pub fn replace_with_new(path: impl AsRef<Path>) -> Result<(), Error> {

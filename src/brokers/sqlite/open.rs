@@ -88,6 +88,14 @@ pub(super) fn connect(path: &Path, options: &Options) -> Result<Connection, Erro
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(opening)?;
     recognise(&conn, path)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(opening)?;
+    let found = version(&conn).map_err(opening)?;
+    if options.keeps_schema && (1..VERSION).contains(&found) {
+        let why = format!(
+            "its schema is {found}, that of another version of the supervisor here, which runs, and this program would change it \
+             to {VERSION}; restart the supervisor with this program, or use the supervisor's own"
+        );
+        return Err(refused(path, why));
+    }
     use_wal(&conn, options.busy_timeout).map_err(opening)?;
     settle_in(&conn).map_err(opening)?;
     Ok(conn)
@@ -115,6 +123,19 @@ pub(super) fn look(path: &Path, world: &World) -> Result<(), Error> {
         Err(Error::Failed(_) | Error::Disk(_) | Error::Lost(_)) if had_wal || has_wal() => Ok(()),
         seen => seen,
     }
+}
+
+/// The number of jobs that have not ended. If the WAL holds some, SQLite reads it, too.
+pub(super) fn unfinished(path: &Path) -> Option<u64> {
+    let has_wal = fs::metadata(beside(path, "-wal")).is_ok_and(|wal| wal.len() > 0);
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = match has_wal {
+        true => Connection::open_with_flags(path, flags),
+        false => Connection::open_with_flags(still(path), flags | OpenFlags::SQLITE_OPEN_URI),
+    };
+    // The states that `JobState::has_ended` names.
+    let count = "SELECT count(*) FROM job WHERE state NOT IN (4, 5, 6, 7)";
+    conn.ok()?.query_row(count, [], |row| row.get::<_, i64>(0)).ok()?.try_into().ok()
 }
 
 /// A URI by which SQLite opens the file as one that never changes: then it makes no other file beside it.

@@ -17,6 +17,8 @@ pub struct Options {
     /// Whether this process fires recurring jobs and takes back expired leases. A short-lived client leaves that to the
     /// supervisors.
     pub serves: bool,
+    /// Whether to refuse a store of an older program, whose supervisor may run, instead of changing its schema.
+    pub keeps_schema: bool,
     /// How long to wait for another program that has locked the file.
     pub busy_timeout: Duration,
     /// The clocks, the disk and the file system to use.
@@ -25,7 +27,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { listen: true, serves: true, busy_timeout: Duration::from_secs(5), world: World::default() }
+        Options {
+            listen: true,
+            serves: true,
+            keeps_schema: false,
+            busy_timeout: Duration::from_secs(5),
+            world: World::default(),
+        }
     }
 }
 

@@ -8,16 +8,20 @@ pub(super) mod listing;
 pub(super) mod named;
 pub(super) mod putting;
 pub(super) mod spooled;
+mod stopped;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
+pub use self::stopped::BETWEEN;
+
 use self::absent::Absent;
 use self::elsewhere::{another, client, of_this_state};
 use crate::cli::term::screen::escaped;
 use api::{self, Client, Order};
+use boot::living_keeper;
 use broker::{self, Broker, Opening};
 use config::Config;
 use failure::{Failure, exit};
@@ -49,12 +53,7 @@ impl Access {
 
     async fn way(config: &Config, absent: Absent) -> Result<Self, Failure> {
         let client = client(config)?;
-        let probed = match config.in_job {
-            // A job's own supervisor is there or is being replaced: the store is no way around it.
-            true => patient_probe(&client).await,
-            false => client.probe().await,
-        };
-        match probed {
+        match stopped::probe(config, &client).await {
             Ok(()) => match another(config, &client).await? {
                 None => {
                     of_this_state(config, &client)?;
@@ -72,7 +71,10 @@ impl Access {
                  --run-dir or --state-dir name another place",
             )),
             Err(error @ api::Error::NotRunning(_)) if config.broker.is_of_supervisor() => Err(error.into()),
-            Err(api::Error::NotRunning(_)) => Access::direct(config, absent).await,
+            Err(api::Error::NotRunning(_)) => {
+                stopped::may_go_on(config, absent)?;
+                Access::direct(config, absent).await
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -88,7 +90,8 @@ impl Access {
             return Ok(Access::Spool(Arc::new(spool)));
         }
         absent.store(config)?;
-        let store = config.open_broker(&Opening::passing(&config.state_dir))?;
+        let keeps_schema = living_keeper(config).is_some();
+        let store = config.open_broker(&Opening { keeps_schema, ..Opening::passing(&config.state_dir) })?;
         if let Some(concern) = store.health().concern {
             eprintln!("note: {}", escaped(&concern));
         }
@@ -216,24 +219,6 @@ fn own<V: VerbRequest>(answer: verb::Answer) -> Result<V::Answer, Failure> {
     Ok(V::answer(answer).ok_or_else(other)?)
 }
 
-/// Waits a while for a supervisor that is being replaced.
-async fn patient_probe(client: &Client) -> Result<(), api::Error> {
-    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
-    let answers = async {
-        loop {
-            match client.probe().await {
-                Err(api::Error::NotRunning(_)) => tokio::time::sleep(BETWEEN).await,
-                probed => return probed,
-            }
-        }
-    };
-    match tokio::time::timeout(PATIENCE, answers).await {
-        Ok(probed) => probed,
-        // Out of patience: the error of this try is the one to print.
-        Err(_) => client.probe().await,
-    }
-}
-
 /// The name of this user, as the supervisor would write it.
 fn me() -> String {
     format!("uid {}", nix::unistd::getuid())
@@ -300,9 +285,6 @@ async fn ended_by(way: &mut Option<Access>, config: &Config, id: &JobId) -> Resu
         }
     }
 }
-
-/// Pause between two tries while no supervisor is there.
-pub const BETWEEN: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// Ends of many jobs, in the given order.
 pub struct Ends {

@@ -17,7 +17,9 @@ use self::watch::{Keys, fit};
 use super::access::elsewhere::supervisor;
 use super::args::status::Status as Args;
 use super::term::screen::{Look, print, print_json};
+use super::unserved::say;
 use api::Client;
+use boot::unread;
 use config::Config;
 use failure::exit;
 use failure::{Failure, HANGS};
@@ -28,6 +30,11 @@ use spool::Desk;
 pub async fn status(config: &Config, args: &Args) -> Result<u8, Failure> {
     if args.fleet {
         return fleet::fleet(config, args).await;
+    }
+    if !args.quiet
+        && let Some((what, hint)) = (config.remote.is_none()).then(|| unread(config)).flatten()
+    {
+        say(&what, &hint);
     }
     match show(config, args).await {
         // This is also a verdict; other failures are printed.

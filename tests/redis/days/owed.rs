@@ -36,7 +36,8 @@ fn job_to_keep_stays_held_if_redis_was_away_at_the_restart() {
     for kind in ["", "rq+", "reliable+"] {
         let (server, state) = (RedisServer::start(), tempfile::tempdir().unwrap());
         let broker = || {
-            let how = Opening { serves: true, place: "here".into(), state_dir: state.path().to_owned() };
+            let (place, state_dir) = ("here".into(), state.path().to_owned());
+            let how = Opening { serves: true, place, state_dir, ..Opening::default() };
             brokers::address(&format!("{kind}{}", server.url())).unwrap().open(&how).unwrap()
         };
         let before = broker();

@@ -17,7 +17,7 @@ impl Elsewhere for Queue {
     fn open(&self, _clock: &Clock) -> Broker {
         let url = format!("reliable+{}?queue=q&exec=yes", self.server.url());
         let state_dir = self.directory.path().to_owned();
-        let how = Opening { serves: true, place: "here".into(), state_dir };
+        let how = Opening { serves: true, place: "here".into(), state_dir, ..Opening::default() };
         brokers::address(&url).expect("a URL").open(&how).expect("a broker")
     }
 

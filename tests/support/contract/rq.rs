@@ -13,7 +13,12 @@ pub fn start() -> Box<dyn Elsewhere> {
 
 impl Elsewhere for Queues {
     fn open(&self, _clock: &Clock) -> Broker {
-        let how = Opening { serves: true, place: "here".into(), state_dir: std::env::temp_dir() };
+        let how = Opening {
+            serves: true,
+            place: "here".into(),
+            state_dir: std::env::temp_dir(),
+            ..Opening::default()
+        };
         brokers::address(&format!("rq+{}", self.0.url())).expect("a URL").open(&how).expect("a broker")
     }
 
