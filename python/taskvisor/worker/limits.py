@@ -17,27 +17,35 @@ if TYPE_CHECKING:
 _NAMES = ("CPU", "FSIZE", "DATA", "STACK", "CORE", "RSS", "NPROC", "NOFILE", "MEMLOCK", "AS", "LOCKS", "SIGPENDING",
           "MSGQUEUE", "NICE", "RTPRIO", "RTTIME")
 _NUMBERS = [getattr(resource, f"RLIMIT_{name}", 10) for name in _NAMES]
-#: Calls of Python are seen. Native code and other processes are not, and no process is started in this many seconds.
+#: Calls of Python are seen. Native code and other processes are not, and no process is started while jobs run this long.
 _UNSEEN_SECONDS = 0.0005
 
 
 class _Known:
-    """The limits as they were read last, and when."""
+    """The limits as they were read last, and how long jobs have run since then."""
 
     limits: Optional[Limits] = None
-    at = 0.0
+    unseen = 0.0
+    #: When the latest job began.
+    began = 0.0
+
+
+def begin_job() -> None:
+    """Time before this is nobody's: a worker that waits changes nothing."""
+    _Known.began = time.monotonic()
 
 
 def read() -> Limits:
     """The limits. They are looked at anew where they may have changed."""
-    now, known = time.monotonic(), _Known.limits
-    if known is not None and not watched.of_limits.any and now - _Known.at < _UNSEEN_SECONDS:
+    known = _Known.limits
+    _Known.unseen += time.monotonic() - _Known.began
+    if known is not None and not watched.of_limits.any and _Known.unseen < _UNSEEN_SECONDS:
         return known
     watched.of_limits.forget()
     looked = _look()
     if looked != known:
         _Known.limits = looked
-    _Known.at = now
+    _Known.unseen = 0.0
     return _Known.limits or looked
 
 

@@ -15,7 +15,7 @@ from ..client import around, calling, running_job
 from ..client.running_job import Job
 from ..errors import Interrupted, SoftTimeLimitExceeded, TimeLimitExceeded
 from ..protocol.frames import decode, frame, refusal
-from . import decimals, outcome, surroundings
+from . import decimals, limits, outcome, surroundings
 from .channel import Channel, Closed, EndOfFile
 from .fork_guard import ForkGuard, leave_child, leave_worker
 from .left_threads import LeftThreads
@@ -88,6 +88,7 @@ class Worker:
             return
         if self._surroundings is not None:
             self._left_threads.begin_job()
+            limits.begin_job()
             before = process_time() + self._cpu_of_children
         # Context variables that the job sets are dropped with its context.
         done = copy_context().run(self._outcome, job, function)
