@@ -162,6 +162,9 @@ pub struct Process {
     /// Its child processes, with theirs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Process>,
+    /// Whether it has more of them: of the tree of a slot 500 processes are shown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
 }
 
 /// The state of one pool.

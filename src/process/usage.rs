@@ -12,8 +12,11 @@ use model::Process;
 /// A child of that parent with its tree, or None if it is gone: a process that has its pid by now has another parent.
 /// Depth and breadth are limited, so that a runaway job does not blow up `status`.
 pub fn tree(pid: i32, parent: i32) -> Option<Process> {
-    let mut left = 500;
-    walk(pid, parent, 0, &mut left)
+    tree_of(pid, parent, 500)
+}
+
+fn tree_of(pid: i32, parent: i32, mut most: u32) -> Option<Process> {
+    walk(pid, parent, 0, &mut most)
 }
 
 /// One process without its children.
@@ -81,7 +84,13 @@ fn walk(pid: i32, parent: i32, depth: u32, left: &mut u32) -> Option<Process> {
     if depth < 40 {
         // One thread need not be looked for in a directory.
         let below = if threads == 1 { children_of_thread(pid, pid) } else { children(pid) };
-        process.children = below.into_iter().filter_map(|child| walk(child, pid, depth + 1, left)).collect();
+        for child in below {
+            if *left == 0 {
+                process.cut = true;
+                break;
+            }
+            process.children.extend(walk(child, pid, depth + 1, left));
+        }
     }
     Some(process)
 }
@@ -128,6 +137,7 @@ fn parse(pid: i32, stat: &str, page: u64) -> Option<Stat> {
         rss: number(21)? * page,
         cpu: time(own),
         children: Vec::new(),
+        cut: false,
     };
     let (parent, threads) = (fields.get(1)?.parse().ok()?, number(17)?);
     Some(Stat { process, parent, threads, waited: time(waited) })
@@ -153,5 +163,17 @@ mod tests {
         let (own, parent) = (std::process::id() as i32, nix::unistd::getppid().as_raw());
         assert!(tree(own, parent).expect("this process").rss > 0);
         assert_eq!(tree(own, own), None, "a pid that is another's by now");
+    }
+
+    #[test]
+    fn process_says_that_it_has_more_children_than_are_listed() {
+        let (own, parent) = (std::process::id() as i32, nix::unistd::getppid().as_raw());
+        let sleep = || std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
+        let mut sleeping = [sleep(), sleep(), sleep()];
+        let found = [3, 4].map(|most| tree_of(own, parent, most).expect("this process"));
+        assert_eq!(found.map(|one| (one.children.len(), one.cut)), [(2, true), (3, false)]);
+        for child in &mut sleeping {
+            child.kill().and_then(|()| child.wait()).expect("its end");
+        }
     }
 }

@@ -12,7 +12,8 @@ pub fn children(of: &Process, look: &Look) -> Vec<Node> {
         [only] => process(only, look),
         equal => Node::leaf(folded(equal, look)),
     };
-    of.groups(look.all).into_iter().map(line).collect()
+    let more = of.cut.then(|| Node::leaf("and more, which are not counted"));
+    of.groups(look.all).into_iter().map(line).chain(more).collect()
 }
 
 fn process(of: &Process, look: &Look) -> Node {

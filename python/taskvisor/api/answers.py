@@ -631,6 +631,7 @@ if TYPE_CHECKING:
 
         children: NotRequired[list[Process]]
         cpu: float
+        cut: NotRequired[bool]
         name: str
         pid: int
         rss: int
@@ -766,6 +767,7 @@ if TYPE_CHECKING:
         "id": 'JobId',
         "progress": 'NotRequired[Optional[Progress]]',
         "ran": 'float',
+        "stopped": 'NotRequired[Optional[float]]',
         "time_limit": 'NotRequired[Optional[float]]',
         "title": 'str',
     })

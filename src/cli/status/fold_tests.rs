@@ -23,6 +23,7 @@ fn crowded() -> Status {
         rss: 1 << 20,
         cpu: Duration::from_millis(10),
         children,
+        cut: false,
     };
     let mut children: Vec<Process> = (1..=150).map(|n| child(1000 + n, "sleep", vec![])).collect();
     children.insert(7, child(2000, "cat", vec![]));

@@ -178,7 +178,7 @@ pub mod tests {
 
     fn process(pid: i32, name: &str, rss: u64, children: Vec<Process>) -> Process {
         let cpu = Duration::from_millis(u64::try_from(pid).unwrap() * 10);
-        Process { pid, name: name.into(), state: "S".into(), rss: rss << 10, cpu, children }
+        Process { pid, name: name.into(), state: "S".into(), rss: rss << 10, cpu, children, cut: false }
     }
 
     fn place(index: u16, state: SlotState) -> SlotStatus {

@@ -23,7 +23,7 @@ const NOW: i64 = 1_790_000_060_000;
 
 fn process(pid: i32, name: &str, rss: u64, children: Vec<Process>) -> Process {
     let cpu = Duration::from_millis(u64::try_from(pid).unwrap() * 10);
-    Process { pid, name: name.into(), state: "S".into(), rss: rss << 10, cpu, children }
+    Process { pid, name: name.into(), state: "S".into(), rss: rss << 10, cpu, children, cut: false }
 }
 
 fn slot(pool: &str, index: u16, title: Option<&str>) -> SlotStatus {

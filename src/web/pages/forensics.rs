@@ -107,7 +107,7 @@ fn living(depth: usize, equal: &[&Process]) -> Markup {
                     @if let Some(below) = first.children.first() { span.dim { " each with " (text::short(&below.name)) @if first.children.len() > 1 { " and more" } } }
                 }
             }
-            td { (state(&first.state)) }
+            td { (state(&first.state)) @if first.cut { span.dim { " and has more children, which are not counted" } } }
             td.num { (say::size(rss)) } td.num { (say::age(cpu)) }
         }
     }

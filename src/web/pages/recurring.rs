@@ -81,7 +81,7 @@ pub async fn one(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> 
             div { dt { "Queue" } dd { (text::shown(job.queue.as_str())) } }
             div { dt { "Class" } dd { (text::shown(job.class.as_str())) } }
             div { dt { "While one runs" } dd { (one.recurring.overlap.as_str()) } }
-            div { dt { "Made up for within" } dd { (format_duration(one.recurring.catch_up)) } }
+            @if !one.recurring.catch_up.is_zero() { div { dt { "Made up for within" } dd { (format_duration(one.recurring.catch_up)) } } }
             div { dt { "Put" } dd { (say::count(one.count)) } }
             div { dt { "Skipped" } dd { (say::count(one.skipped)) } }
             div { dt { "By" } dd { (text::shown(&one.put_by)) ", " (say::when(one.put_at, now, &app.zone)) } }
