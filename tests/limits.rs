@@ -435,3 +435,21 @@ fn time_for_which_a_stranger_stops_a_worker_counts_towards_no_limit() {
         check_stopped(&sandbox, |sandbox| python::put(sandbox, class, "\"a\""));
     }
 }
+
+#[test]
+fn time_for_which_a_worker_is_stopped_counts_towards_no_limit_of_its_own() {
+    for (mode, class) in [("prefork", "stands"), ("fork", "stands"), ("coroutine", "stands.async")] {
+        let sandbox = python::new();
+        let _running = workers(&sandbox, mode, "limits: {soft_time: 3s, time: 60s}");
+        let jid = python::put(&sandbox, class, "null");
+        wait_until("it runs", || sandbox.work("begun-a").exists());
+        let slot = || sandbox.status()["pools"][0]["slots"][0].clone();
+        let pid = slot()["process"]["pid"].as_i64().unwrap() as i32;
+        sandbox::kill(pid, "STOP");
+        wait_until("it has been stopped for long", || slot()["jobs"][0]["stopped"].as_f64() > Some(4.0));
+        sandbox::kill(pid, "CONT");
+        touch(&sandbox, "go");
+        let job = ended(&sandbox, &jid);
+        assert!(job["result"].as_f64() > Some(57.0), "{mode}: {job}");
+    }
+}

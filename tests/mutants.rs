@@ -20,7 +20,25 @@ struct Mutant {
     new: &'static str,
 }
 
-const MUTANTS: [Mutant; 39] = [
+const MUTANTS: [Mutant; 42] = [
+    Mutant {
+        name: "charges a job for the time in which its process was stopped",
+        file: "slot/stand.rs",
+        old: "deadline.map(|deadline| deadline + stood)",
+        new: "deadline.map(|deadline| if ON { deadline } else { deadline + stood })",
+    },
+    Mutant {
+        name: "gives the time of a pause twice to a process that was stopped as well",
+        file: "slot/stand.rs",
+        old: "stood.saturating_sub(given)",
+        new: "if ON { stood } else { stood.saturating_sub(given) }",
+    },
+    Mutant {
+        name: "lets a process that is stopped keep its slot for ever",
+        file: "slot/stand.rs",
+        old: "&& job.stood > most",
+        new: "&& !ON && job.stood > most",
+    },
     Mutant {
         name: "does not wait after an early death if the keeper makes the next one",
         file: "slot/fence.rs",

@@ -33,16 +33,25 @@ class Channel:
         self.socket.settimeout(PATIENCE_SECONDS)
         self.lines = self.socket.makefile("rb")
         self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        self.stops = []
 
     def send(self, name, **fields):
         self.socket.sendall(json.dumps({name: fields}).encode() + b"\n")
 
     def receive(self):
-        """The next frame as (name, fields); (None, None) at the end of file. The CPU time of a job goes to `cpu`."""
-        line = self.lines.readline()
-        if not line:
-            return None, None
-        (name, fields), = json.loads(line).items()
+        """The next frame as (name, fields); (None, None) at the end of file. The CPU time of a job goes to `cpu`.
+
+        A worker that asks how long it was stopped is told the first of `stops`, or 0 s; nothing if that is None."""
+        while True:
+            line = self.lines.readline()
+            if not line:
+                return None, None
+            (name, fields), = json.loads(line).items()
+            if fields.get("verb") != "stopped":
+                break
+            seconds = self.stops.pop(0) if self.stops else 0
+            if seconds is not None:
+                self.send("reply", n=fields["n"], ok={"seconds": seconds})
         if name == "done":
             self.cpu = fields.pop("cpu", None)
         return name, fields

@@ -5,6 +5,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import unittest
 from collections import defaultdict
 
@@ -182,6 +183,15 @@ class Coroutines(WorkerTest):
         worker.send("cancel", job="other", why="of no job that it has")
         self.assertEqual(self.dones(worker, 1)["j1"], {"job": "j1", "fence": 7, "outcome": "canceled"})
         self.assertEqual(self.others, [("progress", {"job": "j1", "message": "really over"})])
+
+    def test_soft_time_limit_leaves_out_the_time_in_which_the_process_was_stopped(self):
+        worker = self.coroutines()
+        # The third job gets no answer: it cannot wait for ever.
+        for stops, least in (([0.5], 0.55), ([], 0.05), ([None], 1.05)):
+            worker.stops, begun = stops, time.monotonic()
+            done = worker.outcome("async_wait", [0.01], soft_time_limit=0.05)
+            self.assertEqual(done["error"]["group"], "SoftTimeLimitExceeded")
+            self.assertLessEqual(least, time.monotonic() - begun)
 
     def test_task_that_is_told_to_end_sees_its_grace(self):
         worker = self.coroutines()

@@ -8,6 +8,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 from support import HERE, PACKAGE, PATIENCE_SECONDS, Keeper, WorkerTest
@@ -145,7 +146,10 @@ class Failures(KaleTest):
 
     def test_task_over_its_time_limit_is_interrupted_and_retried(self):
         worker = self.tasks()
+        # It was stopped for half a second.
+        worker.stops, begun = [0.5], time.monotonic()
         done = self.ended(worker, "Long")
+        self.assertLessEqual(1.5, time.monotonic() - begun)
         self.assertEqual((done["outcome"], done["error"]["group"]), ("snooze", "kale.exceptions.TimeoutException"))
         self.assertIn("killed", worker.stdout())
         self.assertEqual(self.ended(worker, "Noop")["outcome"], "complete")

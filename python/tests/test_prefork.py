@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import tempfile
+import time
 import unittest
 
 from support import WorkerTest
@@ -334,6 +335,16 @@ class Ends(WorkerTest):
                 self.assertEqual((done["outcome"], done["error"]["group"], done["error"]["message"]),
                                  ("failed", "SoftTimeLimitExceeded", "the soft time limit of 0.05 s is over"))
             self.assertEqual(worker.outcome("add", [1])["outcome"], "complete")
+
+    def test_soft_time_limit_leaves_out_the_time_in_which_the_process_was_stopped(self):
+        for class_name, data in (("wait", [False]), ("async_wait", [0.01])):
+            worker = self.worker()
+            # The third job gets no answer: it cannot wait for ever.
+            for stops, least in (([0.5], 0.55), ([], 0.05), ([None] * 9, 1.05)):
+                worker.stops, begun = stops, time.monotonic()
+                done = worker.outcome(class_name, data, soft_time_limit=0.05)
+                self.assertEqual(done["error"]["group"], "SoftTimeLimitExceeded")
+                self.assertLessEqual(least, time.monotonic() - begun)
 
     def test_job_that_continues_after_its_soft_time_limit_hits_the_hard_one(self):
         worker = self.worker()

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 import rq_installed
@@ -119,7 +120,10 @@ class Fast(RqTest):
 
     def test_job_timeout_raises_an_exception_in_the_job(self):
         worker = self.jobs()
+        # It was stopped for half a second.
+        worker.stops, begun = [0.5], time.monotonic()
         done = self.ended(worker, "sample.too_long, job_timeout=1")
+        self.assertLessEqual(1.5, time.monotonic() - begun)
         self.assertEqual(done["error"]["group"], "rq.timeouts.JobTimeoutException")
         self.assertEqual(done["error"]["message"], "Task exceeded maximum timeout value (1 seconds)")
         self.assertEqual(self.returned(worker, "sample.swallows_the_timeout, job_timeout=1"),
@@ -253,7 +257,9 @@ class Native(RqTest):
         self.assertIn("it fails", self.producer.ask(
             f"Job.fetch({self.id!r}, connection=connection).latest_result().exc_string"))
         self.assertEqual(self.native(worker, "sample.fails, retry=Retry(max=2, interval=60)"), "scheduled")
+        worker.stops, begun = [0.5], time.monotonic()
         self.assertEqual(self.native(worker, "sample.too_long, job_timeout=1"), "failed")
+        self.assertLessEqual(1.5, time.monotonic() - begun)
         self.assertEqual(self.native(worker, "sample.add, 1, on_success=Callback(sample.raises)"), "failed")
         self.assertEqual(self.native(worker, "'no.such.function'"), "failed")
 

@@ -1,6 +1,6 @@
 //! Workers that run one job at a time.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -118,7 +118,8 @@ impl Worker {
         {
             return Some(Err(error.into()));
         }
-        let job = Job { facts, pipe };
+        let asked = Cell::new(std::time::Instant::now());
+        let job = Job { facts, pipe, asked };
         let result = catch_unwind(AssertUnwindSafe(|| handler(&job)));
         if let (Some(_), Ok(home)) = (&job.facts.cwd, home) {
             std::env::set_current_dir(home).ok();

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -73,11 +74,19 @@ impl AsyncJob {
     /// Returns when the soft time limit of this attempt is over: time to save the work done. Never returns without such
     /// a limit.
     pub async fn nearly_over(&self) {
-        match self.facts.soft_time_limit {
-            Some(limit) => tokio::time::sleep_until((self.facts.begun + limit).into()).await,
-            None => std::future::pending().await,
+        let Some(limit) = self.facts.soft_time_limit else { return std::future::pending().await };
+        loop {
+            tokio::time::sleep(limit.saturating_sub(self.facts.ran())).await;
+            // The process may have been stopped meanwhile.
+            self.facts.learn(self.ask(Ask::stopped(&self.facts.id, self.facts.fence)).await);
+            if self.facts.ran() >= limit {
+                return;
+            }
         }
     }
+
+    /// Only [`AsyncJob::nearly_over`] can wait for an answer.
+    fn ask_stopped(&self, _since: Duration) {}
 
     async fn ask(&self, ask: Ask) -> Answered {
         self.voice.call(ask.verb, &ask.args).await

@@ -1,6 +1,8 @@
 //! A job, as its handler gets it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -10,7 +12,7 @@ use serde_json::value::RawValue;
 use crate::End;
 use crate::pipe::Pipe;
 use crate::protocol::{self, Log, Progress, Raw, Said};
-use crate::verbs::{Ask, verbs};
+use crate::verbs::{Ask, field, verbs};
 
 /// The data of a job, without its handler's means to send frames.
 #[derive(Clone, Debug)]
@@ -28,7 +30,9 @@ pub(crate) struct Facts {
     pub(crate) soft_time_limit: Option<Duration>,
     pub(crate) grace: Option<Duration>,
     pub(crate) cwd: Option<String>,
-    pub(crate) begun: Instant,
+    begun: Instant,
+    /// Nanoseconds in which the process did not run, as far as the supervisor has said: they count towards no limit.
+    stopped: Arc<AtomicU64>,
 }
 
 impl Facts {
@@ -57,7 +61,25 @@ impl Facts {
             grace: duration(job.grace),
             cwd: job.cwd,
             begun: Instant::now(),
+            stopped: Arc::default(),
         })
+    }
+
+    fn stopped(&self) -> Duration {
+        Duration::from_nanos(self.stopped.load(Ordering::Relaxed))
+    }
+
+    /// The time that counts towards its limits.
+    pub(crate) fn ran(&self) -> Duration {
+        self.begun.elapsed().saturating_sub(self.stopped())
+    }
+
+    /// Notes the answer to [`Ask::stopped`]. A supervisor that does not know this call knows of no stop.
+    pub(crate) fn learn(&self, answer: Result<Box<RawValue>, End>) {
+        let seconds = answer.and_then(|answer| field::<f64>(&answer, "seconds"));
+        let stopped = seconds.ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let nanos = stopped.map_or(0, |stopped| u64::try_from(stopped.as_nanos()).unwrap_or(u64::MAX));
+        self.stopped.fetch_max(nanos, Ordering::Relaxed);
     }
 
     pub(crate) fn progress(&self, fraction: Option<f64>, message: &str) -> Said<'_> {
@@ -70,6 +92,9 @@ impl Facts {
         Said::Log(Log { job: self.id.as_str().into(), text: text.into() })
     }
 }
+
+/// After this time a job that asks for the rest of its time has the supervisor asked again whether it was stopped.
+pub(crate) const AGAIN: Duration = Duration::from_secs(1);
 
 /// Methods of both kinds of jobs.
 macro_rules! facts {
@@ -122,7 +147,9 @@ macro_rules! facts {
 
             /// Time left before its time limit ends it; None = there is no limit.
             pub fn time_left(&self) -> Option<std::time::Duration> {
-                Some(self.facts.time_limit?.saturating_sub(self.facts.begun.elapsed()))
+                let limit = self.facts.time_limit?;
+                self.ask_stopped($crate::job::AGAIN);
+                Some(limit.saturating_sub(self.facts.ran()))
             }
 
             /// The time between SIGTERM (or a cancel) and SIGKILL, at least; None = the supervisor does not send it.
@@ -132,7 +159,12 @@ macro_rules! facts {
 
             /// Whether its soft time limit is over: time to save the work done and return.
             pub fn is_nearly_over(&self) -> bool {
-                self.facts.soft_time_limit.is_some_and(|limit| self.facts.begun.elapsed() >= limit)
+                let Some(limit) = self.facts.soft_time_limit else { return false };
+                let seems = self.facts.ran() >= limit;
+                if seems {
+                    self.ask_stopped(std::time::Duration::ZERO);
+                }
+                seems && self.facts.ran() >= limit
             }
 
             /// Its data, exactly as it was put.
@@ -159,6 +191,8 @@ pub(crate) use facts;
 pub struct Job<'a> {
     pub(crate) facts: Facts,
     pub(crate) pipe: &'a RefCell<Pipe>,
+    /// When the supervisor was last asked for how long the process was stopped.
+    pub(crate) asked: Cell<Instant>,
 }
 
 facts!(Job<'_>);
@@ -182,6 +216,14 @@ impl Job<'_> {
     /// job that completes is complete.
     pub fn is_ending(&self) -> bool {
         crate::sys::term_is_heard()
+    }
+
+    /// Asks for how long the process was stopped, if that was not done for this time.
+    fn ask_stopped(&self, since: Duration) {
+        if self.asked.get().elapsed() >= since {
+            self.asked.set(Instant::now());
+            self.facts.learn(self.ask(Ask::stopped(&self.facts.id, self.facts.fence)));
+        }
     }
 
     fn ask(&self, ask: Ask) -> Result<Box<RawValue>, End> {

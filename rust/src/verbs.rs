@@ -31,6 +31,10 @@ impl Ask {
         Ok(Ask { verb: "data", args: json!({ "id": id, "fence": fence, "data": data }).to_string() })
     }
 
+    pub(crate) fn stopped(id: &str, fence: u64) -> Ask {
+        Ask { verb: "stopped", args: json!({ "id": id, "fence": fence }).to_string() }
+    }
+
     pub(crate) fn priority(id: &str, priority: i32) -> Ask {
         Ask { verb: "priority", args: json!({ "id": id, "priority": priority }).to_string() }
     }

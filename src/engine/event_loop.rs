@@ -106,6 +106,11 @@ fn answer(request: Request, supervisor: &mut Supervisor, effects: &mut Effects) 
         Request::View(answer) => drop(answer.send(view(supervisor, effects))),
         Request::Why(asked, answer) => drop(answer.send(explain(supervisor, effects, &asked))),
         Request::Turn(answer) => drop(answer.send(())),
+        Request::Stopped { worker, job, fence, answer } => {
+            // Both may have been stopped until now.
+            handle(supervisor, clock::now(), Vec::new());
+            _ = answer.send(supervisor.stopped(worker, &job, fence));
+        }
         Request::Takers(wanted, answer) => drop(answer.send(takers(supervisor, wanted))),
         Request::AtRest(answer) => effects.waiting_for_rest.push(answer),
         Request::Stop(stop, by) => {

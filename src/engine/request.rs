@@ -11,8 +11,8 @@ use super::line::Line;
 use super::takers::{Takers, Wanted};
 use api::{PauseOrder, Problem};
 use model::{
-    Change, Class, Counters, JobId, LogStatus, PoolStatus, PoolsNow, Process, QueueCounts, QueueName, Stop,
-    Why,
+    Change, Class, Counters, Fence, JobId, LogStatus, PoolStatus, PoolsNow, Process, QueueCounts, QueueName,
+    Stop, Why, WorkerId,
 };
 use supervisor::Step;
 
@@ -25,6 +25,17 @@ pub(super) enum Request {
     View(oneshot::Sender<View>),
     /// Give what the loop knows of a subject.
     Why(WhySubject, Answer),
+    /// Give the part of a job's time in which it did not run, in that worker; None = it does not have it.
+    Stopped {
+        /// The worker that asks.
+        worker: WorkerId,
+        /// The job that it runs.
+        job: JobId,
+        /// The number of its lease.
+        fence: Fence,
+        /// Gets that time.
+        answer: oneshot::Sender<Option<Duration>>,
+    },
     /// Answer, to show that the loop turns.
     Turn(oneshot::Sender<()>),
     /// Change a pool, or all pools; a refusal says why.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc::Sender;
+use tokio::sync::oneshot;
 
 use super::aside::aside;
 use super::request::Request;
@@ -47,7 +48,10 @@ impl WorkerCalls {
         let answers = self.answers.clone();
         // The loop does not wait for the broker, and a worker may have several calls open: each has its number.
         tokio::spawn(async move {
-            let result = answer(&broker, &requests, &verb, args, by).await;
+            let result = match verb.as_str() {
+                "stopped" => stopped(&requests, worker, &args).await,
+                verb => answer(&broker, &requests, verb, args, by).await,
+            };
             let frame = reply(n, result.map_err(|Wrong(why)| why));
             answers.send(Answer { worker, n, frame }).await.ok();
         });
@@ -106,9 +110,19 @@ async fn answer(
             ask(broker, Untrack { job: id }, by).await
         }
         _ => Err(Wrong(format!(
-            "no verb is called '{verb:.40}'; known are: put, cancel, job, data, priority, tag, track, untrack"
+            "no verb is called '{verb:.40}'; known are: put, cancel, job, stopped, data, priority, tag, track, untrack"
         ))),
     }
+}
+
+/// For how long a job of the worker was stopped: what its own clock counts too much.
+async fn stopped(requests: &Sender<Request>, worker: WorkerId, args: &str) -> Result<String, Wrong> {
+    let Run { id, fence } = fields(args).map_err(|error| Wrong(format!("stopped: {error}")))?;
+    let none = || Wrong(format!("stopped: this worker does not run job {id} with the fence {fence}"));
+    let (answer, answered) = oneshot::channel();
+    requests.send(Request::Stopped { worker, job: id.clone(), fence, answer }).await.ok();
+    let time = answered.await.ok().flatten().ok_or_else(none)?;
+    json(&serde_json::json!({ "seconds": time.as_secs_f64() }))
 }
 
 fn fields<'a, T: Deserialize<'a>>(args: &'a str) -> Result<T, serde_json::Error> {
@@ -141,6 +155,13 @@ fn json(answer: &impl serde::Serialize) -> Result<String, Wrong> {
 #[serde(deny_unknown_fields)]
 struct Named {
     id: JobId,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Run {
+    id: JobId,
+    fence: Fence,
 }
 
 #[derive(Deserialize)]

@@ -75,7 +75,8 @@ impl Children {
             let grace = plan.settings.grace.min(stop_deadline);
             say_run(&mut life.channel, job, (fence, retries), limits, (grace, cwd)).map_err(unassigned)?;
         }
-        let gauged = around.gauge.watch(worker, life.pid, (&job.id, fence), limits);
+        let gauged =
+            around.gauge.watch(worker, life.pid, (&job.id, fence), limits, life.role != Role::Parked);
         life.jobs.push(Running { job: job.clone(), fence, printed: Printed::up_to(limits.output), gauged });
         self.unsent.insert(worker);
         Ok(())

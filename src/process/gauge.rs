@@ -89,6 +89,8 @@ struct Tended {
     number: u64,
     pid: i32,
     limits: Limits,
+    /// Time between two looks whether it stands.
+    stand: Option<Duration>,
     memo: Memo,
 }
 
@@ -125,25 +127,25 @@ impl Gauge {
         Ok(Gauge(shared))
     }
 
-    /// Watches the tree below a life for one of its jobs, if the limits require it.
+    /// Watches the tree below a life for one of its jobs, if the limits require it, or a worker may keep some itself.
     pub(super) fn watch(
         &self,
         worker: WorkerId,
         pid: i32,
         (job, fence): (&JobId, Fence),
         limits: Limits,
+        is_worker: bool,
     ) -> Option<Entry> {
-        let stand = limits.time.map(stand::interval);
+        let stand = stand::interval(&limits, is_worker);
         // A job that has ended by then costs nothing, and has not used much.
         let soon = if limits.are_of_tree() { SHORTEST } else { stand? };
         let due = (self.0.now)() + soon;
         let mut board = self.0.board();
         board.count += 1;
-        let tended = Tended { number: board.count, pid, limits, memo: Memo::default() };
+        let tended = Tended { number: board.count, pid, limits, stand, memo: Memo::default() };
         let watch = board.watches.entry(worker).or_insert_with(|| Watch { tended, jobs: Vec::new(), due });
         watch.jobs.push((job.clone(), fence));
-        let times = [watch.tended.limits.time, limits.time];
-        watch.tended.limits.time = times.into_iter().flatten().min();
+        watch.tended.stand = [watch.tended.stand, stand].into_iter().flatten().min();
         watch.due = watch.due.min(due);
         self.0.wake_by(&board, due);
         drop(board);
@@ -207,9 +209,9 @@ impl Shared {
                     tell(Found::Outgrown(worker));
                 }
             }
-            for (worker, Tended { number, pid, limits, memo }) in watches {
+            for (worker, Tended { number, pid, limits, stand, memo }) in watches {
                 let begun = (self.now)();
-                let mut look = Look::at(begun, pid, &limits, memo);
+                let mut look = Look::at(begun, (pid, stand), &limits, memo);
                 let now = (self.now)();
                 let thrift = now.since(begun) * THRIFT;
                 // After a dear measurement only the next dear one waits: cheap ones go on.
@@ -321,9 +323,9 @@ mod tests {
     #[test]
     fn an_exceeded_limit_is_reported_for_the_running_job() {
         let limits = Limits { memory: Some(1), ..Limits::default() };
-        let look = Look::at(Instant(0), own(), &limits, Memo::default());
+        let look = Look::at(Instant(0), (own(), None), &limits, Memo::default());
         let (gauge, _found) = gauge();
-        let entry = gauge.watch(WORKER, own(), (&"a".into(), Fence(2)), limits);
+        let entry = gauge.watch(WORKER, own(), (&"a".into(), Fence(2)), limits, false);
         let note = || gauge.0.board().note((WORKER, 1), &look, Instant(0));
         let Some([None, Some(found)]) = note() else { panic!() };
         let Found::Exceeded { worker: WORKER, job, fence: Fence(2), excess: Excess::Memory(1, taken) } =
@@ -333,7 +335,7 @@ mod tests {
         };
         assert!(job.as_str() == "a" && taken > 1);
         drop(entry);
-        let _next = gauge.watch(WORKER, own(), (&"b".into(), Fence(3)), limits);
+        let _next = gauge.watch(WORKER, own(), (&"b".into(), Fence(3)), limits, false);
         assert_eq!(note(), None, "it has ended meanwhile");
     }
 
@@ -350,7 +352,7 @@ mod tests {
     fn job_without_process_tree_limits_is_not_watched() {
         let (gauge, _found) = gauge();
         let limits = Limits { output: Some(1), ..Limits::default() };
-        assert!(gauge.watch(WORKER, own(), (&"a".into(), Fence(1)), limits).is_none());
+        assert!(gauge.watch(WORKER, own(), (&"a".into(), Fence(1)), limits, false).is_none());
         assert!(gauge.0.board().watches.is_empty());
     }
 
@@ -358,10 +360,10 @@ mod tests {
     fn worker_is_looked_at_in_time_for_a_job_that_joins_another_with_a_longer_limit() {
         let (gauge, _found) = gauge();
         let long = Limits { time: Some(Duration::from_secs(3600)), ..Limits::default() };
-        let _long = gauge.watch(WORKER, own(), (&"a".into(), Fence(1)), long);
+        let _long = gauge.watch(WORKER, own(), (&"a".into(), Fence(1)), long, false);
         let before = gauge.0.board().next().unwrap();
-        let short = Limits { time: Some(Duration::from_secs(20)), ..Limits::default() };
-        let _short = gauge.watch(WORKER, own(), (&"b".into(), Fence(2)), short);
+        let short = Limits { time: Some(Duration::from_secs(2)), ..Limits::default() };
+        let _short = gauge.watch(WORKER, own(), (&"b".into(), Fence(2)), short, false);
         let due = gauge.0.board().next().unwrap();
         assert!(due < before, "{due:?} {before:?}");
     }

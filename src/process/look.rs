@@ -44,10 +44,15 @@ pub(super) struct Look {
 }
 
 impl Look {
-    pub(super) fn at(now: Instant, pid: i32, limits: &Limits, memo: Memo) -> Look {
+    /// Looks whether the process stands if that is done at an interval.
+    pub(super) fn at(
+        now: Instant,
+        (pid, interval): (i32, Option<Duration>),
+        limits: &Limits,
+        memo: Memo,
+    ) -> Look {
         let mut look = Look { excess: None, stands: None, memo, next: LONGEST, was_dear: false };
-        if let Some(limit) = limits.time {
-            let interval = stand::interval(limit);
+        if let Some(interval) = interval {
             (look.stands, look.next) = (look.memo.stand.look(now, pid, interval), interval);
         }
         if !limits.are_of_tree() {
@@ -115,7 +120,7 @@ mod tests {
 
     #[test]
     fn process_tree_is_polled_more_often_close_to_its_limit() {
-        let look = |limits| Look::at(Instant(0), own(), &limits, Memo::default()).next;
+        let look = |limits| Look::at(Instant(0), (own(), None), &limits, Memo::default()).next;
         let memory = |memory| look(Limits { memory: Some(memory), ..Limits::default() });
         assert_eq!(memory(1 << 50), LONGEST);
         let taken = Tree::of(own(), usize::MAX).memory();
@@ -126,7 +131,7 @@ mod tests {
     #[test]
     fn cpu_time_counts_from_the_first_poll() {
         let limits = Limits { cpu: Some(Duration::from_secs(9)), ..Limits::default() };
-        let first = Look::at(Instant(0), own(), &limits, Memo::default());
+        let first = Look::at(Instant(0), (own(), None), &limits, Memo::default());
         assert_eq!((first.excess, first.memo.cpu_before.is_some()), (None, true));
         let memo = Memo { cpu_before: Some(Duration::ZERO), ..Memo::default() };
         let mut later = Look { excess: None, stands: None, memo, next: LONGEST, was_dear: false };

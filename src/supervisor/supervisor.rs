@@ -13,7 +13,7 @@ use crate::slot::Slot;
 use crate::stop::Stopping;
 use crate::tallies::Tallies;
 use crate::unsettled::Unsettled;
-use model::{Class, Fit, Instant, QueueName, Stop};
+use model::{Class, Fence, Fit, Instant, JobId, QueueName, Stop, WorkerId};
 
 /// Keeps workers running, gives them jobs, and ends what must be ended. Events and the time go in, commands come out.
 /// ```
@@ -90,6 +90,13 @@ impl Supervisor {
     /// Whether no job is here: none runs, none is on its way, and no verdict is unconfirmed.
     pub fn is_at_rest(&self) -> bool {
         self.unsettled.is_empty() && self.pools.iter().all(Pool::is_at_rest) && !self.has_leases()
+    }
+
+    /// The part of a job's time in which it did not run, which counts towards no limit; None = that worker does not have
+    /// it.
+    pub fn stopped(&self, worker: WorkerId, job: &JobId, fence: Fence) -> Option<Duration> {
+        let (pool, slot) = self.pools.place_of(worker)?;
+        self.pools.get(pool)?.slots().get(slot)?.stopped(job, fence)
     }
 
     /// Whether a slot holds the lease of a job.

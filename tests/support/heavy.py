@@ -6,7 +6,7 @@ import resource
 import sys
 import time
 
-from taskvisor import SoftTimeLimitExceeded, job
+from taskvisor import SoftTimeLimitExceeded, current_job, job
 
 MB = 1_000_000
 
@@ -132,3 +132,24 @@ async def soft_async(catches):
 @job("keeps.async")
 async def keeps_async(megabytes):
     return keeps.function(megabytes)
+
+
+def begun():
+    with open("begun-a", "w"):
+        pass
+
+
+@job("stands")
+def stands():
+    begun()
+    while not os.path.exists("go"):
+        time.sleep(0.01)
+    return current_job().time_left
+
+
+@job("stands.async")
+async def stands_async():
+    begun()
+    while not os.path.exists("go"):
+        await asyncio.sleep(0.01)
+    return current_job().time_left

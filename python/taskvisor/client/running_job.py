@@ -21,6 +21,12 @@ else:
     Protocol = object
 
 
+#: Time since the supervisor was last asked, and for which its answer is waited for, in seconds, when a job asks how much
+#: of its time is left.
+_ASK_AGAIN = 1.0
+_PATIENCE = 0.25
+
+
 class Runtime(Protocol):
     """The functions of the worker that a job uses."""
 
@@ -36,6 +42,9 @@ class Runtime(Protocol):
     async def call_async(self, verb: str, arguments: dict[str, Any]) -> Any:
         """Makes a call to the supervisor; other jobs go on until the answer comes."""
 
+    def stopped(self, job: Job, patience: float) -> Optional[float]:
+        """For how many seconds the job's process did not run so far; None if nobody says so within these seconds."""
+
 
 class Job:
     """A job as its function sees it, from `current_job`.
@@ -45,7 +54,7 @@ class Job:
     """
 
     __slots__ = ("id", "class_name", "queue", "attempt", "priority", "tags", "_data", "_marked", "retries", "time_limit",
-                 "soft_time_limit", "grace", "cwd", "fence", "started", "canceled", "_killed_at", "ended", "runtime", "partial_lines", "scope", "_put_at",
+                 "soft_time_limit", "grace", "cwd", "fence", "started", "canceled", "stopped", "_asked", "_killed_at", "ended", "runtime", "partial_lines", "scope", "_put_at",
                  "__weakref__")
 
     #: Its id.
@@ -74,6 +83,8 @@ class Job:
     fence: int
     #: When it began, on the clock of `time.monotonic`.
     started: float
+    #: Seconds in which its process did not run, as far as the supervisor has said. They count towards no limit.
+    stopped: float
     #: True once the job should end. For functions that run in threads, where nothing can be raised from outside.
     canceled: bool
 
@@ -97,6 +108,9 @@ class Job:
         self._marked = bool(get("marked"))
         self.started = time.monotonic()
         self.canceled = False
+        self.stopped = 0.0
+        #: When the supervisor was last asked for that.
+        self._asked = self.started
         self._killed_at: Optional[float] = None
         self.ended: bool = False
         self.runtime: Optional[Runtime] = runtime
@@ -147,7 +161,24 @@ class Job:
         """
         if self._killed_at is not None:
             return self._killed_at - time.monotonic()
-        return None if self.time_limit is None else self.started + self.time_limit - time.monotonic()
+        if self.time_limit is None:
+            return None
+        if time.monotonic() - self._asked > _ASK_AGAIN:
+            self.ask_stopped(_PATIENCE)
+        return self.time_limit - self.ran()
+
+    def ran(self) -> float:
+        """Seconds since it began, without those in which its process was stopped, as far as that is known."""
+        return time.monotonic() - self.started - self.stopped
+
+    def ask_stopped(self, patience: float) -> bool:
+        """Asks the supervisor for how long the process was stopped; whether it has answered within these seconds."""
+        self._asked = time.monotonic()
+        if self.runtime is None or self.ended:
+            return True
+        stopped = self.runtime.stopped(self, patience)
+        self.stopped = max(self.stopped, stopped or 0.0)
+        return stopped is not None
 
     def must_end(self) -> None:
         """Starts the grace period of the job: called by the worker on SIGTERM or a cancel. Later calls change nothing."""

@@ -1,9 +1,12 @@
-"""The time limit of kale: an exception in the main thread, once."""
+"""The time limit of kale: an exception in the main thread, once. Time in which the process is stopped does not count."""
 
 from __future__ import annotations
 
 import signal
 import time
+
+from ..client.own_limit import OwnLimit
+from ..client.running_job import Job
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,15 +18,17 @@ class Alarm:
 
     A limit of taskvisor's own that comes earlier keeps the timer, and gets it back afterwards.
 
+    >>> job = Job({"id": "7", "fence": 1, "class": "c"})
     >>> try:
-    ...     with Alarm(0.01, TimeoutError):
+    ...     with Alarm(job, 0.01, TimeoutError):
     ...         time.sleep(5)
     ... except TimeoutError:
     ...     print("over")
     over
     """
 
-    def __init__(self, seconds: Optional[float], kind: type[BaseException]) -> None:
+    def __init__(self, job: Job, seconds: Optional[float], kind: type[BaseException]) -> None:
+        self._job = job
         self._seconds = seconds or 0
         self._kind = kind
         self._taken = False
@@ -37,6 +42,7 @@ class Alarm:
         if self._seconds <= 0 or 0 < self._other <= self._seconds:
             return
         self._started = time.monotonic()
+        self._limit = OwnLimit(self._job, self._seconds, self._started)
         self._handler = signal.signal(signal.SIGALRM, self._raise)
         self._taken = True
         signal.setitimer(signal.ITIMER_REAL, self._seconds)
@@ -53,5 +59,8 @@ class Alarm:
             signal.setitimer(signal.ITIMER_REAL, max(left, 1e-6))
 
     def _raise(self, _number: int, _frame: object) -> None:
-        if not self._over:
+        if self._over:
+            return
+        if self._limit.is_over():
             raise self._kind(f"the task ran longer than its time_limit of {self._seconds:g} s")
+        signal.setitimer(signal.ITIMER_REAL, self._limit.again())

@@ -93,7 +93,7 @@ class Call:
 
     def _ended(self, klass: Any, message: Any) -> Any:
         try:
-            with Alarm(message.task_inst.time_limit, self._installed.exceptions.TimeoutException):
+            with Alarm(self._job, message.task_inst.time_limit, self._installed.exceptions.TimeoutException):
                 if not self._hooks.should_run(message):
                     return self._later(klass, message)
                 calling.call(self._hooks.run, (message,), {})

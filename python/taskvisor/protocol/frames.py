@@ -141,6 +141,15 @@ def split_lines(chunk: bytes, unfinished: list[bytes], lines: deque[bytes]) -> N
         unfinished.append(chunk[end + 1:])
 
 
+def stopped_in(reply: dict[str, Any]) -> float:
+    """The seconds in the reply to `stopped`. A supervisor that does not know this call knows of no stop.
+
+    >>> stopped_in({"n": 1, "ok": {"seconds": 8.5}}), stopped_in({"n": 1, "error": "no verb is called so"})
+    (8.5, 0.0)
+    """
+    return float((reply.get("ok") or {}).get("seconds", 0.0))
+
+
 def answer(verb: str, reply: dict[str, Any]) -> Any:
     """The content of a reply, or a PutError.
 

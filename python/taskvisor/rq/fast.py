@@ -60,7 +60,7 @@ def run(setup: Setup, run: Run) -> Ending:
     before = _own(job)
     try:
         timeout = job.timeout or setup.queue_class.DEFAULT_TIMEOUT
-        with setup.worker_class.death_penalty_class(timeout, installed.timeout, job_id=job.id):
+        with setup.penalty(timeout, installed.timeout, job_id=job.id):
             returned = installed.perform(job)
         job.ended_at, job._result = installed.now(), returned
         answer: dict[str, Any] = {"mode": "fast", "rq": installed.version}

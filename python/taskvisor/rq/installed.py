@@ -38,6 +38,8 @@ class Installed:
         self.retry: Any = self._job.Retry
         #: The exception for a job whose time is over.
         self.timeout: Any = importlib.import_module("rq.timeouts").JobTimeoutException
+        #: The base of the classes that limit time by an alarm.
+        self.alarms: Any = importlib.import_module("rq.timeouts").UnixSignalDeathPenalty
         #: The text for a result that cannot be kept.
         self.unserializable: Any = getattr(defaults, "UNSERIALIZABLE_RETURN_VALUE_PAYLOAD", "Unserializable return value")
         #: The prefix of its keys.

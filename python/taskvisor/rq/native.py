@@ -66,4 +66,5 @@ def worker(setup: Setup, run: Run) -> Any:
         disable_default_exception_handler=not setup.keeps_failures, prepare_for_work=False, **common)
     worker.hostname, worker.pid = socket.gethostname(), os.getpid()
     worker._is_horse = True
+    worker.death_penalty_class = setup.penalty
     return worker

@@ -6,6 +6,7 @@ import base64
 import binascii
 
 from .connection import connection
+from .penalty import patient
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class Setup:
         self.is_native: bool = (options.native or bool(options.connection_class) or not self.keeps_failures
                                 or not is_own or installed.major not in _KNOWN)
         self._perform = self.worker_class.perform_job
+        #: Limits the time of jobs and callbacks.
+        self.penalty: Any = patient(self.worker_class.death_penalty_class, installed.alarms)
 
     def is_fast(self, run: Run) -> bool:
         """Whether the supervisor ends the job. Not if the job's module has patched the worker, for example to measure
@@ -63,7 +66,7 @@ class Setup:
 
     def call_back(self, job: Any, which: str, *arguments: Any) -> None:
         """Calls the `success`, `failure` or `stopped` callback of a job, if it has one, within its time."""
-        name, penalty = f"execute_{which}_callback", self.worker_class.death_penalty_class
+        name, penalty = f"execute_{which}_callback", self.penalty
         if self.installed.major >= 3:
             self.installed.named(f"rq.callbacks.{name}")(job, penalty, *arguments)
         else:

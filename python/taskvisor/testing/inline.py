@@ -189,6 +189,10 @@ class _Runtime:
             raise PutError(f"failed to {verb}: inline() has no stand-in for it")
         return {"ids": self._inline.put(arguments["jobs"])}
 
+    def stopped(self, job: Job, patience: float) -> float:
+        """No time: nobody watches."""
+        return 0.0
+
     async def call_async(self, verb: str, arguments: dict[str, Any]) -> Any:
         """As `call`."""
         return self.call(verb, arguments)

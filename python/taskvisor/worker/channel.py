@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import select
 import threading
+import time
 from collections import deque
 
+from ..client.running_job import Job
 from ..errors import Interrupted, PutError
 from ..protocol import frames
 from ..protocol.frames import answer, split_lines
@@ -18,7 +20,7 @@ from .termination import Termination
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Optional
 
 _CHUNK = 64 * 1024
 _LARGE_CHUNK = 1024 * 1024
@@ -98,13 +100,28 @@ class Channel:
                                "put fewer at a time, or put the name of a file")
             try:
                 self.send(line)
-                return answer(verb, self._reply(number))
+                return answer(verb, self._reply(number) or {})
             except Closed as error:
                 raise Interrupted(f"the supervisor is gone: {error}") from None
 
     async def call_async(self, verb: str, arguments: dict[str, Any]) -> Any:
         """As `call`: nothing else has to go on, as the process has one job."""
         return self.call(verb, arguments)
+
+    def stopped(self, job: Job, patience: float) -> Optional[float]:
+        """For how many seconds the job was stopped; None if nobody answers in time, or a call is under way."""
+        # A signal handler may ask, which has interrupted that call.
+        if self._call_lock.locked():
+            return None
+        with self._call_lock:
+            self._calls += 1
+            try:
+                self.send(frames.frame("call", {"n": self._calls, "verb": "stopped",
+                                                "args": {"id": job.id, "fence": job.fence}}))
+                reply = self._reply(self._calls, time.monotonic() + patience)
+            except Closed:
+                return None
+        return None if reply is None else frames.stopped_in(reply)
 
     def renew(self) -> None:
         """Notes that another channel is at this descriptor now."""
@@ -116,7 +133,7 @@ class Channel:
         if identity(self.descriptor) != self._identity:
             raise Closed(f"descriptor {self.descriptor} was closed by a job")
 
-    def _reply(self, number: int) -> dict[str, Any]:
+    def _reply(self, number: int, until: Optional[float] = None) -> Optional[dict[str, Any]]:
         while True:
             while self._lines:
                 line = self._lines.popleft()
@@ -127,15 +144,20 @@ class Channel:
                     self._later.append(line)
                 elif reply.get("n") == number:
                     return dict(reply)
-            self._wait()
+            if not self._wait(until):
+                return None
             with self._termination.shielded():
                 self._read()
 
-    def _wait(self) -> None:
+    def _wait(self, until: Optional[float] = None) -> bool:
+        """Waits for something to read; False if there is nothing by that time."""
         while True:
-            ready = self._poll.poll()
+            left = None if until is None else max(0, round((until - time.monotonic()) * 1000))
+            ready = self._poll.poll(left)
+            if not ready:
+                return False
             if len(ready) > 1 or ready[0][0] == self.descriptor:
-                return
+                return True
             self._termination.drain()
 
     def _read(self) -> None:

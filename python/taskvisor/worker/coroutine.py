@@ -12,9 +12,11 @@ import os
 import select
 import sys
 import threading
+import time
 import traceback
 from collections import deque
 from contextvars import copy_context
+from functools import partial
 from typing import Any, Optional
 
 from ..client import around, calling
@@ -36,6 +38,8 @@ _CHUNK = 64 * 1024
 _LARGE_CHUNK = 1024 * 1024
 #: Seconds after which a job that a neighbour has canceled may begin again.
 _LATER = 1.0
+#: Seconds for which the supervisor is waited for before a soft time limit is over.
+_PATIENCE = 1.0
 _ADVICE = "`asyncio.all_tasks()` has those of all jobs of this worker: cancel only the tasks that the job has made"
 
 
@@ -75,7 +79,7 @@ class Worker:
         self._replies: dict[int, concurrent.futures.Future[dict[str, Any]]] = {}
         # With one job at a time nobody waits for the one that blocks.
         self._watch = None if concurrency == 1 else LoopWatch(loop, self.outgoing, descriptor,
-                                                              lambda: list(self._runs.values()))
+                                                              lambda: list(self._runs.values()), self._learn)
         loop.add_reader(descriptor, self._on_readable)
         self._shared = SharedLoop(loop, self._on_term)
         # A job may turn the channel in place of the loop: what comes of it is not the job's.
@@ -99,6 +103,20 @@ class Worker:
             self._pump(reply)
         return answer(verb, reply.result())
 
+    def stopped(self, job: Job, patience: float) -> Optional[float]:
+        """For how many seconds the job was stopped; None if nobody answers in time."""
+        reply = self._ask_stopped(job)
+        if threading.get_ident() == self._loop_thread:
+            self._pump(reply, time.monotonic() + patience)
+            patience = 0
+        try:
+            return frames.stopped_in(reply.result(patience))
+        except concurrent.futures.TimeoutError:
+            return None
+
+    def _ask_stopped(self, job: Job) -> concurrent.futures.Future[dict[str, Any]]:
+        return self._ask("stopped", {"id": job.id, "fence": job.fence})
+
     async def call_async(self, verb: str, arguments: dict[str, Any]) -> Any:
         """Makes a call to the supervisor; other jobs go on meanwhile."""
         return answer(verb, await asyncio.wrap_future(self._ask(verb, arguments)))
@@ -114,14 +132,15 @@ class Worker:
         self.send(line)
         return reply
 
-    def _pump(self, reply: concurrent.futures.Future[dict[str, Any]]) -> None:
+    def _pump(self, reply: concurrent.futures.Future[dict[str, Any]], until: Optional[float] = None) -> None:
         """Reads the channel in place of the event loop, which waits for this call. Handles only replies."""
         poll = select.poll()
         poll.register(self._descriptor, select.POLLIN)
         later: list[bytes] = []
         while not reply.done():
             self.outgoing.drain()
-            poll.poll()
+            if not poll.poll(None if until is None else max(0, round((until - time.monotonic()) * 1000))):
+                break
             self._read()
             while self._lines:
                 line = self._lines.popleft()
@@ -191,6 +210,33 @@ class Worker:
         if run.task is not None:
             run.task.cancel()
 
+    def _begin_soft(self, run: _Run, seconds: float) -> None:
+        run.soft = self._loop.call_later(seconds, self._end_soft, run, context=self._context)
+
+    def _end_soft(self, run: _Run) -> None:
+        """The timer of its soft time limit has fired: the supervisor knows whether the process was stopped meanwhile."""
+        if run.soft is not None and not run.job.ended:
+            reply = self._ask_stopped(run.job)
+            run.soft = self._loop.call_later(_PATIENCE, self._judge_soft, run, context=self._context)
+            reply.add_done_callback(partial(_note_stopped, run.job))
+            reply.add_done_callback(lambda _: self._judge_soft(run))
+
+    def _learn(self) -> None:
+        """This process has not run for a while: asks for how long each job was stopped."""
+        for job in [run.job for run in self._runs.values()]:
+            self._ask_stopped(job).add_done_callback(partial(_note_stopped, job))
+
+    def _judge_soft(self, run: _Run) -> None:
+        if run.soft is None or run.job.ended:
+            return
+        run.soft.cancel()
+        left = (run.job.soft_time_limit or 0.0) - run.job.ran()
+        if left > 0:
+            self._begin_soft(run, left)
+        else:
+            run.soft = None
+            self._stop(run, "soft")
+
     def _close(self) -> None:
         self._closing = True
         if not self._runs:
@@ -228,7 +274,7 @@ class Worker:
         if self._watch is not None:
             self._watch.begin_job()
         if job.soft_time_limit is not None:
-            run.soft = self._loop.call_later(job.soft_time_limit, self._stop, run, "soft")
+            self._begin_soft(run, job.soft_time_limit)
         token = of_task.set(job)
         try:
             if function.is_async:
@@ -332,6 +378,10 @@ class Worker:
         del self._runs[run.job.id]
         if self._closing and not self._runs:
             self._stop_serving(0)
+
+
+def _note_stopped(job: Job, reply: concurrent.futures.Future[dict[str, Any]]) -> None:
+    job.stopped = max(job.stopped, frames.stopped_in(reply.result()))
 
 
 def serve(application: Application, descriptor: int, concurrency: int, hello: bytes) -> int:

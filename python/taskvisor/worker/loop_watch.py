@@ -34,6 +34,8 @@ from .shared_loop import JobTask
 
 #: How often it looks, in seconds.
 _TICK = 0.25
+#: After so many lost seconds the supervisor is asked whether the process was stopped.
+_STOPPED = 0.5
 #: A loop that a job blocks for this many seconds is reported, whatever the limits are.
 _LONG = 5.0
 #: The most seconds by which it is ahead of the supervisor, whose clock for a limit starts a little earlier.
@@ -84,6 +86,8 @@ class _Clock:
     def __init__(self, loop_thread: int) -> None:
         self._cpu = time.pthread_getcpuclockid(loop_thread)
         self._since, self._used = self._now()
+        #: Seconds that no job was charged with.
+        self.lost: float = 0.0
 
     def _now(self) -> tuple[float, float]:
         return time.monotonic(), time.clock_gettime(self._cpu)
@@ -95,18 +99,22 @@ class _Clock:
     def passed(self) -> float:
         """In seconds; the next turn begins now."""
         (since, used), (self._since, self._used) = (self._since, self._used), self._now()
-        return charged(self._since - since, self._used - used)
+        passed = self._since - since
+        found = charged(passed, self._used - used)
+        self.lost += passed - found
+        return found
 
 
 class LoopWatch:
     """The thread. It runs from the first job on, and sleeps while there is none."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, outgoing: Outgoing, descriptor: int,
-                 running: Callable[[], list[Watched]]) -> None:
+                 running: Callable[[], list[Watched]], on_stop: Callable[[], None]) -> None:
         self._loop = loop
         self._outgoing = outgoing
         self._descriptor = descriptor
         self._running = running
+        self._on_stop = on_stop
         self._loop_thread = threading.get_ident()
         self._clock = _Clock(self._loop_thread)
         self._wake = threading.Event()
@@ -140,6 +148,9 @@ class LoopWatch:
             turned = threading.Lock()
             turned.acquire()
             try:
+                if self._clock.lost > _STOPPED:
+                    self._clock.lost = 0.0
+                    self._loop.call_soon_threadsafe(self._on_stop)
                 self._loop.call_soon_threadsafe(turned.release)
             except RuntimeError:
                 # The loop is closed: the worker ends.
@@ -187,7 +198,7 @@ class LoopWatch:
     def _judge(self, block: _Block) -> None:
         others = [run for run in self._running() if run.job is not block.job]
         now = time.monotonic()
-        limits = [(run.job.time_limit, run.job.started) for run in others] + self._unread_limits(block, now)
+        limits = [(run.job.time_limit, run.job.started + run.job.stopped) for run in others] + self._unread_limits(block, now)
         if any(limit is not None and is_due(limit, now - started, block.seconds) for limit, started in limits):
             left = min(limit - (now - started) for limit, started in limits if limit is not None)
             self._end_worker(block, others, max(0.1, min(_HOOKS, left / 2)))

@@ -10,11 +10,11 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from ..client.own_limit import OwnLimit
 from ..client.running_job import Job
 from ..errors import Interrupted, SoftTimeLimitExceeded, TimeLimitExceeded
 from . import watched
@@ -29,6 +29,8 @@ _signal: Any = sys.modules["_signal"]
 #: A SIGTERM this many seconds before the time limit counts as that limit: the clock here starts a little later than the
 #: supervisor's.
 _TOLERANCE_SECONDS = 0.25
+#: Within the handler of a SIGTERM the supervisor is waited for this long.
+_PATIENCE_SECONDS = 0.25
 #: Lowest number above the descriptors of the protocol.
 _OUT_OF_THE_WAY = 10
 
@@ -47,7 +49,9 @@ class Termination:
         self.raised: Optional[Interrupted] = None
         self._waiting = False
         self._job: Optional[Job] = None
+        #: Whether its timer has fired and nobody has looked yet.
         self._soft = False
+        self._limit: Optional[OwnLimit] = None
         self._shields = 0
         self._interrupt: Optional[Callable[[], object]] = None
         self.wake: int = -1
@@ -107,8 +111,9 @@ class Termination:
             self._deliver()
         elif job.soft_time_limit is not None:
             self._soft = False
+            self._limit = OwnLimit(job, job.soft_time_limit, job.started)
             signal.signal(signal.SIGALRM, self._on_alarm)
-            signal.setitimer(signal.ITIMER_REAL, max(job.started + job.soft_time_limit - time.monotonic(), 1e-6))
+            signal.setitimer(signal.ITIMER_REAL, max(self._limit.left(), 1e-6))
 
     def end_job(self) -> None:
         """From here on SIGTERM is remembered."""
@@ -165,17 +170,32 @@ class Termination:
         if job is None or not (self.raised is None or isinstance(self.raised, SoftTimeLimitExceeded)):
             return
         job.must_end()
-        ran = time.monotonic() - job.started
-        if job.time_limit is not None and ran + _TOLERANCE_SECONDS >= job.time_limit:
+        if self._is_at_its_limit(job):
+            # The process may have been stopped meanwhile.
+            self._shields += 1
+            job.ask_stopped(_PATIENCE_SECONDS)
+            self._shields -= 1
+        ran = job.ran()
+        if job.time_limit is not None and self._is_at_its_limit(job):
             self.raised = TimeLimitExceeded(f"the time limit of {job.time_limit:g} s is over")
         else:
             self.raised = Interrupted(f"asked to end by SIGTERM after {ran:.3g} s")
         self._raise(self.raised)
 
+    @staticmethod
+    def _is_at_its_limit(job: Job) -> bool:
+        return job.time_limit is not None and job.ran() + _TOLERANCE_SECONDS >= job.time_limit
+
     def _tell_soft(self, job: Job) -> None:
-        if self.raised is None and job.soft_time_limit is not None:
-            self.raised = SoftTimeLimitExceeded(f"the soft time limit of {job.soft_time_limit:g} s is over")
-            self._raise(self.raised)
+        self._soft = False
+        limit = self._limit
+        if self.raised is not None or job.soft_time_limit is None or limit is None:
+            return
+        if not limit.is_over():
+            signal.setitimer(signal.ITIMER_REAL, limit.again())
+            return
+        self.raised = SoftTimeLimitExceeded(f"the soft time limit of {job.soft_time_limit:g} s is over")
+        self._raise(self.raised)
 
     def _raise(self, error: Interrupted) -> None:
         if self._interrupt is not None:

@@ -47,6 +47,7 @@ impl Slot {
             *kill_at = *kill_at + stopped;
         }
         for job in &mut self.jobs {
+            job.gap = Some((now, stopped));
             job.stopped += stopped;
             job.deadline = job.deadline.map(|deadline| deadline + stopped);
         }

@@ -58,6 +58,11 @@ impl Slot {
         self.jobs.iter().position(|running| running.is(job, fence))
     }
 
+    /// The part of its time in which the job did not run, if it is here.
+    pub(crate) fn stopped(&self, job: &JobId, fence: Fence) -> Option<Duration> {
+        self.running(job, fence).map(|index| self.jobs[index].stopped)
+    }
+
     /// The job at this place in the worker.
     pub(crate) fn job(&self, index: usize) -> &Running {
         &self.jobs[index]
@@ -120,8 +125,8 @@ impl Slot {
         });
         let deadline = limits.time.map(|limit| now + limit);
         // A job that waited here begins now: its wait counts towards no limit.
-        let (stopped, stood, stands) = (Duration::ZERO, Duration::ZERO, None);
-        self.jobs.push(Running { since: now, deadline, limits, stopped, stood, stands, ..job });
+        let (stopped, stood, stands, gap) = (Duration::ZERO, Duration::ZERO, None, None);
+        self.jobs.push(Running { since: now, deadline, limits, stopped, stood, stands, gap, ..job });
         self.life.taken += 1;
         self.weigh(now, pool);
     }

@@ -50,6 +50,8 @@ pub(crate) struct Running {
     pub(super) stood: Duration,
     /// For how long it has been stopped, if it is now.
     pub(super) stands: Option<Duration>,
+    /// The latest time in which this process did not run: when it was noticed, and what was given for it.
+    pub(super) gap: Option<(Instant, Duration)>,
 }
 
 /// The progress of a job towards its end.
@@ -96,6 +98,7 @@ impl Running {
             stopped: Duration::ZERO,
             stood: Duration::ZERO,
             stands: None,
+            gap: None,
         }
     }
 

@@ -15,7 +15,7 @@ const LEAST: Duration = Duration::from_secs(60);
 impl Slot {
     /// The process has stood for this time since the last look, and in all for `since`, or goes on. Each job with a time
     /// limit has as much again for it, [`LEAST`] at least. Then the worker is killed: with several jobs each of them runs
-    /// again alone, as one may have stopped it.
+    /// again alone, as one may have stopped it. A gap since the last look is given already.
     pub(crate) fn stand(
         &mut self,
         now: Instant,
@@ -25,11 +25,17 @@ impl Slot {
     ) {
         let mut over = None;
         for (index, job) in self.jobs.iter_mut().enumerate() {
-            let Some(limit) = job.limits.time.filter(|_| job.phase == Phase::Runs) else { continue };
-            let most = limit.max(LEAST);
+            if job.phase != Phase::Runs {
+                continue;
+            }
+            let given =
+                job.gap.filter(|(at, _)| now.since(*at) <= stood).map_or(Duration::ZERO, |(_, gap)| gap);
+            let stood = stood.saturating_sub(given);
             job.stands = since;
             job.stood += stood;
-            if job.stood > most {
+            if let Some(most) = job.limits.time.map(|limit| limit.max(LEAST))
+                && job.stood > most
+            {
                 over = Some((index, Excess::Stopped(most, job.stood)));
             }
             job.stopped += stood;

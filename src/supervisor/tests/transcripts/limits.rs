@@ -222,6 +222,29 @@ fn time_for_which_a_process_is_stopped_counts_towards_no_limit() {
 }
 
 #[test]
+fn time_in_which_this_process_and_that_of_a_job_were_stopped_counts_once() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a limit=30
+         40 stopped / stands 1.1 39
+         40.1 stands 1.1
+         40.2 renewed a
+         70 exited 1.1 killed",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         40 > renew a
+         40.2 > kill_at 1.1 98.2
+         60.2 > renew a
+         69.8 > term 1.1 (time limit)
+         70 > spawn 1.2
+         70 > settle a failed (time limit)",
+    );
+}
+
+#[test]
 fn process_that_is_stopped_for_too_long_is_killed_and_its_job_waits_again_the_third_time_held() {
     for (crashes, verdict) in [(0, "released after 0"), (2, "held (stopped)")] {
         check(
