@@ -453,3 +453,19 @@ fn time_for_which_a_worker_is_stopped_counts_towards_no_limit_of_its_own() {
         assert!(job["result"].as_f64() > Some(57.0), "{mode}: {job}");
     }
 }
+
+#[test]
+fn job_whose_worker_dies_is_not_charged_with_what_that_used_before() {
+    for mode in ["prefork", "coroutine"] {
+        let sandbox = python::new();
+        let pool = format!("{{name: default, mode: {mode}, workers: 1, PYTHON slow}}");
+        let _running = start_file(&sandbox, &format!("pools: [{pool}]\n"));
+        let first = run(&sandbox, "dies", "null");
+        assert!(first["forensics"]["cpu"].as_f64() < Some(0.5), "{mode}: {first}");
+        assert_eq!(run(&sandbox, "lives", "null")["state"], "complete", "{mode}");
+        let later = run(&sandbox, "dies", "null");
+        assert_eq!(later["forensics"]["cpu"], Value::Null, "{mode}: nobody knows it: {later}");
+        let page = sandbox.ok(&["job", "show", later["id"].as_str().unwrap()]);
+        assert!(!page.contains("cpu"), "{mode}: {page}");
+    }
+}

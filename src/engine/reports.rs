@@ -54,6 +54,7 @@ struct End {
     output_dropped: u64,
     left: Vec<String>,
     cpu: Option<Duration>,
+    in_worker: bool,
     snapshot: Option<Snapshot>,
     /// Bytes of the job's output that the disk did not take, known once the rest is written.
     lost: Arc<AtomicU64>,
@@ -79,9 +80,9 @@ impl Reports {
         let earlier = self.ends.remove(&end.job.id);
         let over = earlier.and_then(|earlier| self.end_of(earlier.worker));
         self.latest.remove(&end.job.id);
-        let JobEnd { job, outcome, stderr_tail, output_dropped, written, left, cpu, .. } = end;
-        let end =
-            End { worker, stderr_tail, output_dropped, left, cpu, snapshot, lost: Arc::default(), written };
+        let JobEnd { job, outcome, stderr_tail, output_dropped, written, left, cpu, in_worker, .. } = end;
+        let lost = Arc::default();
+        let end = End { worker, stderr_tail, output_dropped, left, cpu, in_worker, snapshot, lost, written };
         self.ends.insert(job.id.clone(), end);
         (outcome, over)
     }
@@ -132,6 +133,7 @@ impl Reports {
             forensics.stderr_tail.clone_from(&end.stderr_tail);
             forensics.left.clone_from(&end.left);
             forensics.cpu = end.cpu;
+            forensics.shared |= end.in_worker && forensics.exit.is_some();
             forensics.snapshot = end.snapshot.clone().map(Box::new);
             // What was lost is known here if this verdict was sent before.
             forensics.output_dropped = end.output_dropped + end.lost.load(Ordering::Relaxed);
@@ -228,7 +230,18 @@ mod tests {
         });
         let (stderr_tail, left) = (String::new(), Vec::new());
         let fence = Fence(1);
-        JobEnd { job, fence, outcome: None, stderr_tail, output_dropped: 0, written: None, left, cpu: None }
+        let (cpu, in_worker) = (None, false);
+        JobEnd {
+            job,
+            fence,
+            outcome: None,
+            stderr_tail,
+            output_dropped: 0,
+            written: None,
+            left,
+            cpu,
+            in_worker,
+        }
     }
 
     #[test]

@@ -279,10 +279,11 @@ pub struct Forensics {
     /// How the process ended, when it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
-    /// Whether that process had run other jobs, too: `exit` then says what all of them took.
+    /// Whether that process was a worker, or had run other jobs: `exit` then says what it took since its start.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
-    /// CPU time of this job alone, in a worker that runs one after the other, as the worker says.
+    /// CPU time of this job alone, in a worker that runs one after the other, as the worker says, or as is known of one that
+    /// died under its first job.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "MaybeSeconds")]
     pub cpu: Option<Duration>,
     /// The signals that taskvisor sent it, in order.
@@ -324,14 +325,14 @@ impl Forensics {
         self.stderr_tail.len() + left + caught
     }
 
-    /// The exit of a process that ran only this job.
+    /// The exit of a process that was there for this job alone.
     pub fn exit_alone(&self) -> Option<&Exit> {
         self.exit.as_ref().filter(|_| !self.shared)
     }
 
     /// CPU time of this job, if it is known: that of its own process, or what its worker reports.
     pub fn cpu(&self) -> Option<Duration> {
-        self.exit_alone().map(|exit| exit.usage.user + exit.usage.system).or(self.cpu)
+        self.cpu.or_else(|| self.exit_alone().map(|exit| exit.usage.user + exit.usage.system))
     }
 
     /// Whether a SIGKILL ended it that we did not send, and that was not for lack of memory in its own cgroup.

@@ -77,6 +77,7 @@ impl Children {
         }
         let gauged =
             around.gauge.watch(worker, life.pid, (&job.id, fence), limits, life.role != Role::Parked);
+        life.taken += 1;
         life.jobs.push(Running { job: job.clone(), fence, printed: Printed::up_to(limits.output), gauged });
         self.unsent.insert(worker);
         Ok(())

@@ -263,13 +263,13 @@ impl Children {
             let worker = WorkerName::new(plan.name.clone(), worker);
             tracing::warn!(%worker, "a worker ended in the middle of a frame");
         }
-        let heard = life.channel.said();
-        let unread = life.channel.unread_run().cloned();
+        let (heard, unread) = (life.channel.said(), life.channel.unread_run().cloned());
         if plan.one_at_a_time()
             && let Some(dir) = plan.sandbox(worker)
         {
             self.sandboxes.leave(&dir);
         }
+        let (in_worker, cpu) = (life.role == Role::Worker, life.cpu_of_first(exit));
         for running in life.jobs {
             let said = match life.role {
                 Role::Parked => {
@@ -280,7 +280,7 @@ impl Children {
                     (unread.as_ref() == Some(&running.job.id)).then_some(Outcome::NotBegun)
                 }
             };
-            remains.jobs.push(running.end(said, &self.logs));
+            remains.jobs.push(running.end(said, &self.logs).with(in_worker, cpu));
         }
         remains
     }

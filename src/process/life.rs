@@ -4,20 +4,21 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
 use tracing::warn;
 
 use super::calls::Calls;
 use super::channel::Channel;
 use super::gauge::{Entry, Found, Gauge};
+use super::job_end::JobEnd;
 use super::meaning::{greeted, outcome, unheld};
 use super::orphans::ChildTracker;
 use super::output::{Output, Printed, Sink, Stream, Taken};
 use super::plan::{Plan, Role};
 use super::sandbox::Sandboxes;
 use super::told::Told;
+use super::usage::process_and_waited;
 use log::Outputs;
-use model::{Bounds, Classes, Fence, Instant, Job, JobId, Outcome, Progress, WorkerId, cut};
+use model::{Bounds, Classes, Exit, Fence, Instant, Job, JobId, Outcome, Progress, WorkerId, cut};
 use wire::worker::{self, Done, Said, decode};
 
 /// A message of a child, in our types.
@@ -59,27 +60,6 @@ pub enum WorkerEvent {
     Floods(WorkerId, JobId),
 }
 
-/// The end of a job in its process: the outcome, and what is left to see.
-#[derive(Debug)]
-pub struct JobEnd {
-    /// The job that ended.
-    pub job: Arc<Job>,
-    /// The fence of its lease.
-    pub fence: Fence,
-    /// The reported outcome; None = none: a crash.
-    pub outcome: Option<Outcome>,
-    /// The last of its stderr.
-    pub stderr_tail: String,
-    /// Bytes of output that are not in the log.
-    pub output_dropped: u64,
-    /// Answers once the job's output is written, if it printed any, with the number of bytes that could not be written.
-    pub written: Option<oneshot::Receiver<u64>>,
-    /// Processes it left behind in a worker that lives on, in words.
-    pub left: Vec<String>,
-    /// CPU time that the job used, as its worker reports.
-    pub cpu: Option<Duration>,
-}
-
 /// Stage of a worker's first messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Handshake {
@@ -117,6 +97,10 @@ pub(super) struct Life {
     pub(super) bounds: Bounds,
     /// Its children, once it takes jobs, in a pool where jobs can leave orphans.
     pub(super) brood: Option<ChildTracker>,
+    /// How many jobs it was given.
+    pub(super) taken: u64,
+    /// CPU time that a worker had used, with its ended children, when it became ready.
+    cpu_before: Option<Duration>,
 }
 
 /// A job in a life.
@@ -166,7 +150,15 @@ impl Life {
             closed,
             bounds,
             brood,
+            taken: 0,
+            cpu_before: None,
         }
+    }
+
+    /// CPU time of the only job of a worker, which has ended so. What the worker used before each job nobody reads.
+    pub(super) fn cpu_of_first(&self, exit: &Exit) -> Option<Duration> {
+        let before = self.cpu_before.filter(|_| self.taken == 1)?;
+        Some((exit.usage.user + exit.usage.system).saturating_sub(before))
     }
 
     /// Reads one chunk from a pipe, or all that is in both. The output belongs to the job if only one can have printed
@@ -232,6 +224,9 @@ impl Life {
                 self.greeting = Handshake::Ready;
                 self.is_light(around.plan)?;
                 self.weighs_already(around);
+                self.cpu_before = process_and_waited(self.pid)
+                    .filter(|_| self.role == Role::Worker)
+                    .map(|(process, waited)| process.cpu + waited);
                 // In a life of one job, the keeper ends what the job leaves behind.
                 if around.plan.one_at_a_time() && !around.plan.one_job_a_life() {
                     self.brood = Some(ChildTracker::new(self.pid));
@@ -379,6 +374,7 @@ impl Running {
             written,
             left: Vec::new(),
             cpu: None,
+            in_worker: false,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What remains of a life that has ended.
 
-use super::life::{JobEnd, WorkerEvent};
+use super::job_end::JobEnd;
+use super::life::WorkerEvent;
 
 /// What remains of a life that has ended.
 #[derive(Debug, Default)]

@@ -194,8 +194,8 @@ fn end(out: &mut String, title: &str, forensics: &Forensics) {
     if let Some(exit) = &forensics.exit {
         line("exit", exit_status(exit));
         let usage = &exit.usage;
-        // Where the job's own is known, that of its process is the worker's, with all jobs before.
-        if forensics.cpu.is_none() {
+        // That of a worker is not the job's.
+        if forensics.cpu.is_none() && !forensics.shared {
             line("cpu", format!("{} user, {} system", age(usage.user), age(usage.system)));
         }
         line("peak rss", size(usage.max_rss));

@@ -198,8 +198,8 @@ fn used(left: &Forensics) -> String {
             format!("{processes} left behind and killed")
         });
         let peak = format!("peak rss {}", size(exit.usage.max_rss));
-        // In a worker that lives on, its own figure counts: the exit has the CPU of all its jobs.
-        let cpu = left.cpu.is_none().then_some(cpu);
+        // That of a worker is not the job's.
+        let cpu = (left.cpu.is_none() && !left.shared).then_some(cpu);
         [Some(exit_status(exit)), cpu, Some(peak), stayed].into_iter().flatten()
     });
     let ran = (!left.ran.is_zero()).then(|| format!("ran {}", age(left.ran)));
