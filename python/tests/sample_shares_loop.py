@@ -1,5 +1,6 @@
 """Jobs that take from their neighbours what all jobs of one event loop share."""
 
+import _thread
 import asyncio
 import faulthandler
 import os
@@ -58,16 +59,28 @@ async def cancels_itself(how):
         task = asyncio.ensure_future(asyncio.sleep(30))
         task.cancel()
         await task
-    asyncio.current_task().cancel()
+    if how == "in a thread":
+        threading.Thread(target=asyncio.get_running_loop().call_soon_threadsafe,
+                         args=(asyncio.current_task().cancel,)).start()
+    else:
+        asyncio.current_task().cancel()
     await asyncio.sleep(30)
 
 
 @job("cancels_from_a_thread")
-async def cancels_from_a_thread():
+async def cancels_from_a_thread(how="known"):
     loop, tasks, own = asyncio.get_running_loop(), asyncio.all_tasks(), asyncio.current_task()
-    thread = threading.Thread(target=lambda: [loop.call_soon_threadsafe(task.cancel) for task in tasks - {own}])
-    thread.start()
-    thread.join()
+    done = threading.Event()
+
+    def cancel():
+        for task in tasks - {own}:
+            loop.call_soon_threadsafe(task.cancel)
+        done.set()
+    if how == "known":
+        threading.Thread(target=cancel).start()
+    else:
+        _thread.start_new_thread(cancel, ())
+    done.wait()
     await asyncio.sleep(0.1)
 
 

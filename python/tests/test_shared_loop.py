@@ -78,17 +78,25 @@ class SharedLoop(WorkerTest):
 
     def test_job_that_cancels_itself_has_failed(self):
         worker = self.coroutines()
-        for how in ("raises", "awaits", "cancels"):
+        for how in ("raises", "awaits", "cancels", "in a thread"):
             done = worker.outcome("cancels_itself", [how])
             self.assertEqual((done["outcome"], done["error"]["group"].rpartition(".")[2]), ("failed", "CancelledError"))
 
     def test_job_that_nobody_known_has_canceled_waits_again_and_that_is_counted(self):
         worker = self.coroutines()
         self.waiting(worker, "a")
-        worker.run("cancels_from_a_thread", id="c")
+        worker.run("cancels_from_a_thread", ["unknown"], id="c")
         done = self.dones(worker, 2)
         self.assertEqual((done["a"]["outcome"], done["a"]["error"]["message"]),
                          ("canceled", "its task was canceled by code that belongs to no job in its worker"))
+
+    def test_job_that_cancels_a_neighbour_from_its_own_thread_is_named(self):
+        worker = self.coroutines()
+        self.waiting(worker, "a")
+        worker.run("cancels_from_a_thread", id="c")
+        done = self.dones(worker, 2)
+        self.assertEqual(done["a"]["outcome"], "snooze")
+        self.assertIn("job c (cancels_from_a_thread)", done["a"]["error"]["message"])
 
     def check_methods(self, **options):
         worker = self.coroutines(**options)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: Longer lists of names are cut.
 _MOST = 20
 #: The modules whose threads serve one job after the other.
-_POOLS = ("concurrent.futures.thread", "multiprocessing.pool")
+POOLS = ("concurrent.futures.thread", "multiprocessing.pool")
 
 
 class LeftThreads:
@@ -51,7 +51,7 @@ class LeftThreads:
         own = threading.current_thread()
         left = [thread for thread in threading.enumerate() if thread not in self._before and thread is not own]
         for thread in left:
-            if getattr(getattr(thread, "_target", None), "__module__", None) not in _POOLS:
+            if getattr(getattr(thread, "_target", None), "__module__", None) not in POOLS:
                 running_job.of_left_threads[thread] = job
         more = [f"{len(left) - _MOST} more threads"] if len(left) > _MOST else []
         return [f"thread {thread.name}" for thread in left[:_MOST]] + more

@@ -1,6 +1,7 @@
 """What keeps the jobs of one event loop apart: a task that knows who cancels it, and a loop that no job can take from others.
 
-A thread that a job starts by itself carries no job: for what it does nobody can be named.
+A thread that a job starts by itself has no job of its own, so that it can serve others later; but who has started it is
+kept, for what it cancels.
 """
 
 from __future__ import annotations
@@ -8,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+import threading
 from collections.abc import Coroutine
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from ..client.running_job import Job, of_task
 from . import dump_later
+from .left_threads import POOLS
 
 #: The C module behind `signal`, without the lookup of enum names at each call.
 _signal: Any = sys.modules["_signal"]
@@ -82,8 +86,8 @@ class JobTask(_Task):
     def cancel(self, *arguments: Any, **named: Any) -> bool:
         """As that of any task, but the first step is made in any case: without it the job would never be answered."""
         if self.has_begun:
-            return self._cancel(of_task.get(), *arguments, **named)
-        self.get_loop().call_soon(self._cancel, of_task.get(), *arguments)
+            return self._cancel(_asking(), *arguments, **named)
+        self.get_loop().call_soon(self._cancel, _asking(), *arguments)
         return not self.done()
 
     def _cancel(self, asks: Optional[Job], *arguments: Any, **named: Any) -> bool:
@@ -107,12 +111,41 @@ def _comes_of(error: Optional[BaseException], is_it: Callable[[BaseException], b
     return False
 
 
+#: The job that has started this thread.
+_starter: ContextVar[Optional[Job]] = ContextVar("taskvisor_starter", default=None)
+
+
+def _asking() -> Optional[Job]:
+    """The job whose code runs here, if that is known."""
+    job = of_task.get()
+    starter = _starter.get() if job is None else None
+    return job if starter is None or starter.ended else starter
+
+
+def _keep_starters() -> None:
+    """Has each thread know the job that starts it. Not those of pools, which serve one job after the other."""
+    start = threading.Thread.start
+
+    def kept(thread: threading.Thread) -> None:
+        job, run = _asking(), thread.run
+        if job is not None and getattr(getattr(thread, "_target", None), "__module__", None) not in POOLS:
+            def carried() -> None:
+                vars(thread).pop("run", None)
+                _starter.set(job)
+                run()
+            setattr(thread, "run", carried)
+        start(thread)
+
+    setattr(threading.Thread, "start", kept)
+
+
 class SharedLoop:
     """Guards a loop that several jobs share, and handles SIGTERM in it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_term: Callable[[], None]) -> None:
         self._loop = loop
         self._on_term = on_term
+        _keep_starters()
         #: What jobs want called at SIGTERM, too.
         self._theirs: dict[Job, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
         for name in _OF_ALL:
