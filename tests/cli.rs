@@ -175,18 +175,31 @@ fn quiet_status_prints_nothing_when_the_supervisor_does_not_answer() {
 fn second_start_is_refused_and_names_the_run_directory() {
     let sandbox = Sandbox::new();
     std::fs::create_dir(sandbox.path().join("run")).unwrap();
-    sandbox.write("run/lock", "4711\n");
+    let own = std::process::id();
+    sandbox.write("run/lock", &format!("{own}\n"));
     let file = std::fs::File::open(sandbox.path().join("run/lock")).unwrap();
     let held = nix::fcntl::Flock::lock(file, nix::fcntl::FlockArg::LockExclusive).unwrap();
-    sandbox.refused(
-        &["start"],
-        69,
-        &["a supervisor uses DIR/run already (pid 4711)", "hint: taskvisor stop"],
-    );
+    let words = format!("a supervisor uses DIR/run already (pid {own})");
+    sandbox.refused(&["start"], 69, &[&words, "hint: taskvisor stop"]);
     let by_supervisord = sandbox.command(&["start"]).env("SUPERVISOR_ENABLED", "1").output().unwrap();
     let said = String::from_utf8(by_supervisord.stderr).unwrap();
     assert!(said.contains("hint: numprocs=1 in supervisord: one taskvisor has all workers"), "{said}");
     drop(held);
+}
+
+#[test]
+fn directory_that_another_program_has_locked_is_said_to_be_locked_by_that() {
+    let sandbox = Sandbox::new();
+    let own = std::process::id();
+    for name in ["run", "state"] {
+        let dir = sandbox.path().join(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        let file = std::fs::File::open(&dir).unwrap();
+        let held = nix::fcntl::Flock::lock(file, nix::fcntl::FlockArg::LockExclusive);
+        let words = format!("(pid {own}), which is no supervisor, has locked DIR/{name} (flock)");
+        sandbox.refused(&["start"], 69, &[&words, "hint: once it has ended, start again"]);
+        drop(held);
+    }
 }
 
 #[test]

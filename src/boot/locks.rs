@@ -1,8 +1,8 @@
 //! The locks of the run directory and the state directory, and the text that their holder writes into them.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{DirEntry, File, OpenOptions};
+use std::io::{self, Seek, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -25,6 +25,9 @@ pub struct Locks {
     /// Locks of the directories themselves: the files in them can be removed.
     pub dirs: Vec<Flock<File>>,
 }
+
+/// How the names of our processes begin.
+const OURS: [&str; 2] = ["taskvisor", "tv-"];
 
 /// How long to wait for the locks of a predecessor: one that was just killed holds them until its last process is gone,
 /// and looks alive until then.
@@ -68,7 +71,7 @@ fn lock(path: &Path, dir: &Path, end: Instant) -> Result<Flock<File>, Failure> {
     let attempted = |error: io::Error| Failure::from(error).of(format!("failed to lock {}", path.display()));
     match locked(open(path).map_err(attempted)?, end) {
         Ok(file) => Ok(file),
-        Err((file, Errno::EWOULDBLOCK)) => Err(in_use(file, dir)),
+        Err((file, Errno::EWOULDBLOCK)) => Err(in_use(path, &file, dir)),
         Err((_, error)) => Err(attempted(error.into())),
     }
 }
@@ -79,7 +82,7 @@ fn lock_dir(dir: &Path, path: &Path, end: Instant) -> Result<Option<Flock<File>>
     let Ok(own) = File::open(dir) else { return Ok(None) };
     match locked(own, end) {
         Ok(own) => Ok(Some(own)),
-        Err((_, Errno::EWOULDBLOCK)) => Err(in_use(open(path)?, dir)),
+        Err((own, Errno::EWOULDBLOCK)) => Err(in_use(path, &own, dir)),
         Err(_) => Ok(None),
     }
 }
@@ -153,12 +156,51 @@ fn sign_for(keeper: u32, file: &mut Flock<File>, path: &Path, traces: &str) -> R
     written.map_err(|error| Failure::from(error).of(format!("failed to write {}", path.display())))
 }
 
-fn in_use(mut file: File, dir: &Path) -> Failure {
-    let mut signed = String::new();
-    let who = match (file.read_to_string(&mut signed), signed.lines().next()) {
-        (Ok(_), Some(owner)) => format!(" (pid {owner})"),
-        (Ok(_) | Err(_), _) => String::new(),
+/// Who holds the lock of an open file or directory: its pid and its name. None if that is not known, as in another
+/// container.
+fn holder(locked: &File) -> Option<(i32, String)> {
+    let inode = format!(":{}", locked.metadata().ok()?.ino());
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    let taken_by = locks.lines().find_map(|line| taker(line, &inode))?;
+    let named = |pid| Some((pid, process::usage::process(pid)?.name));
+    // Who has taken it may have ended, and left it to another that has the file open, as `flock` of a shell does.
+    named(taken_by).or_else(|| named(heir(&inode)?))
+}
+
+/// The pid in a line of /proc/locks that is about this inode.
+fn taker(line: &str, inode: &str) -> Option<i32> {
+    match *line.split_whitespace().collect::<Vec<_>>() {
+        [_, "FLOCK", _, _, pid, place, ..] if place.ends_with(inode) => pid.parse().ok(),
+        _ => None,
+    }
+}
+
+/// A process that has the locked file open.
+fn heir(inode: &str) -> Option<i32> {
+    let holds = |fd: io::Result<DirEntry>| {
+        let info = std::fs::read_to_string(fd.ok()?.path()).ok()?;
+        info.lines().find_map(|line| taker(line.strip_prefix("lock:")?, inode))
     };
+    let pids = std::fs::read_dir("/proc").ok()?.flatten();
+    pids.filter_map(|pid| pid.file_name().to_str()?.parse::<i32>().ok()).find(|pid| {
+        std::fs::read_dir(format!("/proc/{pid}/fdinfo"))
+            .is_ok_and(|mut fds| fds.any(|fd| holds(fd).is_some()))
+    })
+}
+
+fn in_use(path: &Path, locked: &File, dir: &Path) -> Failure {
+    let signed = std::fs::read_to_string(path).unwrap_or_default();
+    let signed = signed.lines().next();
+    if let Some((pid, name)) = holder(locked)
+        && signed != Some(&pid.to_string())
+        && !OURS.iter().any(|ours| name.starts_with(ours))
+    {
+        let what =
+            format!("'{name}' (pid {pid}), which is no supervisor, has locked {} (flock)", dir.display());
+        return Failure::new(exit::UNAVAILABLE, what)
+            .hint("once it has ended, start again; --run-dir and --state-dir name other directories");
+    }
+    let who = signed.map(|owner| format!(" (pid {owner})")).unwrap_or_default();
     // supervisord names itself to what it starts.
     let hint = match std::env::var_os("SUPERVISOR_ENABLED") {
         Some(_) => {

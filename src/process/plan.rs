@@ -59,12 +59,19 @@ pub struct Plan {
     is_exposed: bool,
 }
 
+/// Where a parked child looks for its program.
+pub(super) struct Places {
+    /// The working directory of the program.
+    pub(super) cwd: String,
+    /// Directories for a name without `/`, as in PATH.
+    pub(super) path: String,
+}
+
 /// What a parked child was to become, for messages and for the verdict on a failure.
 pub(super) struct Started {
     /// The program, as it was named.
     pub(super) name: String,
-    /// The working directory of the program.
-    pub(super) cwd: String,
+    pub(super) places: Places,
     pub(super) by_job: ByJob,
 }
 
@@ -198,7 +205,15 @@ impl Plan {
         let length = program && Room::here().fits(self.environment.iter());
         let by_job = ByJob { program, directory: program && !self.spec.sandbox, length };
         let name = exec.argv.first().map(Bytes::to_text).unwrap_or_default().into_owned();
-        Some(Started { name, cwd: self.directory(&exec, worker).to_text().into_owned(), by_job })
+        let places = self.places(&self.directory(&exec, worker).0);
+        Some(Started { name, places, by_job })
+    }
+
+    /// Where a program of the pool is looked for from this directory.
+    pub(super) fn places(&self, cwd: &[u8]) -> Places {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let path = self.environment.iter().find_map(|line| line.strip_prefix(b"PATH="));
+        Places { cwd: text(cwd), path: path.map(text).unwrap_or_default() }
     }
 
     fn directory(&self, exec: &Exec, worker: WorkerId) -> Bytes {

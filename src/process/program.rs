@@ -5,12 +5,12 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
 use super::life::Life;
-use super::plan::{Plan, Started};
+use super::plan::{Places, Plan, Started};
 use model::{Exit, ExitStatus, Failure, Outcome, WorkerId};
 use wire::fault::Fault;
 use wire::program::{Failed, Said, Step};
@@ -18,12 +18,12 @@ use wire::program::{Failed, Said, Step};
 /// The outcome by what the child said before it became the program, and by the program's exit. None for a signal: that
 /// is a crash. A child that was killed for want of memory had begun: its order may have been too large for it.
 pub(super) fn outcome(program: &Started, exit: &Exit, said: Said, stderr: &str) -> Option<Outcome> {
-    let Started { name, cwd, by_job } = program;
+    let Started { name, places, by_job } = program;
     match said {
         Said::Nothing if !exit.oom => return Some(Outcome::NotBegun),
         Said::Nothing | Said::Begun => {}
         Said::Failed(failed) => {
-            let failure = never_ran(name, cwd, (failed, by_job.length));
+            let failure = never_ran(name, places, (failed, by_job.length));
             return Some(match Fault::of(failed, *by_job) {
                 Fault::Job => Outcome::FailedForGood(failure),
                 Fault::Moment => Outcome::Failed(failure),
@@ -51,12 +51,19 @@ pub(super) fn stillborn(life: &Life, plan: &Plan, worker: WorkerId) -> String {
     let command = plan.command(worker);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let name = command.argv.first().map(|name| text(name)).unwrap_or_default();
-    never_ran(&name, &text(&command.cwd), (failed, false)).message
+    never_ran(&name, &plan.places(&command.cwd), (failed, false)).message
 }
 
-/// Why a file cannot be run that the job or the pool names by its path: the system blames it for its interpreter, too.
+/// The file that a name without `/` stands for: the first that is there, as far as can be seen.
+fn searched(name: &str, Places { cwd, path }: &Places) -> Option<PathBuf> {
+    let dirs = path.split(':').map(|dir| if dir.is_empty() { "." } else { dir });
+    let files = dirs.map(|dir| Path::new(dir).join(name));
+    files.into_iter().find(|file| Path::new(cwd).join(file).is_file())
+}
+
+/// Why a file cannot be run that the job or the pool names: the system blames it for its interpreter, too.
 /// None = there is no such file, or it says no more than the system.
-fn reason(errno: Errno, cwd: &Path, name: &str) -> Option<String> {
+fn reason(errno: Errno, cwd: &Path, name: &Path) -> Option<String> {
     let path = cwd.join(name);
     // Also lest a FIFO is opened.
     if !path.is_file() {
@@ -114,11 +121,14 @@ fn may_run(path: &Path) -> bool {
 }
 
 /// Why a parked child could not become its program; also whether a job's arguments alone are too long.
-fn never_ran(name: &str, cwd: &str, (failed, is_long): (Failed, bool)) -> Failure {
-    let errno = Errno::from_raw(failed.errno);
+fn never_ran(name: &str, places: &Places, (failed, is_long): (Failed, bool)) -> Failure {
+    let (errno, cwd) = (Errno::from_raw(failed.errno), places.cwd.as_str());
     let is_path = failed.step == Step::Exec && name.contains('/');
-    let reason = is_path.then(|| reason(errno, Path::new(cwd), name)).flatten();
-    let cannot = |why: &str| format!("'{name}' cannot run: {why}");
+    let found = if is_path || name.is_empty() { None } else { searched(name, places) };
+    let file = found.clone().or_else(|| is_path.then(|| name.into())).filter(|_| failed.step == Step::Exec);
+    let reason = file.and_then(|file| reason(errno, Path::new(cwd), &file));
+    let at = found.map(|file| format!(" ({})", file.display())).unwrap_or_default();
+    let cannot = |why: &str| format!("'{name}'{at} cannot run: {why}");
     let (group, message) = match (failed.step, errno, reason) {
         (Step::Exec, Errno::ENOENT, Some(why)) => ("not found", cannot(&why)),
         (Step::Exec, Errno::ENOENT, None) if is_path => ("not found", format!("no program '{name}'")),
@@ -152,13 +162,17 @@ fn never_ran(name: &str, cwd: &str, (failed, is_long): (Failed, bool)) -> Failur
 mod tests {
     use super::*;
 
+    fn places(cwd: &Path, path: &str) -> Places {
+        Places { cwd: cwd.display().to_string(), path: path.into() }
+    }
+
     /// A directory, and what is said when a file there with a text and a mode cannot be run for an error.
     fn said(dir: &Path, name: &str, (mode, text): (u32, &str), errno: Errno) -> String {
         let path = dir.join(name);
         std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
         let failed = Failed { step: Step::Exec, errno: errno as i32 };
-        never_ran(&format!("./{name}"), dir.to_str().unwrap(), (failed, false)).message
+        never_ran(&format!("./{name}"), &places(dir, ""), (failed, false)).message
     }
 
     #[test]
@@ -175,14 +189,22 @@ mod tests {
         );
         assert_eq!(said("back", "#!/bin/sh -e\n"), "'./back' cannot run: it was not there for a moment");
         let failed = Failed { step: Step::Exec, errno: Errno::ENOENT as i32 };
-        let none = never_ran("./none", dir.path().to_str().unwrap(), (failed, false));
+        let none = never_ran("./none", &places(dir.path(), ""), (failed, false));
         assert_eq!(none.message, "no program './none'");
+        let searched = |name| {
+            let path = format!("/nowhere:{}", dir.path().display());
+            never_ran(name, &places(Path::new("/"), &path), (failed, false)).message
+        };
+        let file = dir.path().join("lost");
+        let why =
+            format!("'lost' ({}) cannot run: its interpreter is not there: /no/such -x", file.display());
+        assert_eq!((searched("lost"), searched("none").as_str()), (why, "no program 'none' in PATH"));
     }
 
     #[test]
     fn what_is_too_long_is_said_of_the_one_who_has_set_it() {
         let failed = Failed { step: Step::Exec, errno: Errno::E2BIG as i32 };
-        let said = |is_long| never_ran("x", "/", (failed, is_long)).message;
+        let said = |is_long| never_ran("x", &places(Path::new("/"), ""), (failed, is_long)).message;
         assert!(said(true).contains("put --data") && !said(false).contains("put --data"));
         assert!(said(false).contains("what the pool sets for 'x'"), "{}", said(false));
     }
@@ -220,7 +242,7 @@ mod tests {
         }
         let failed = Failed { step: Step::Exec, errno: Errno::ENOEXEC as i32 };
         assert!(
-            never_ran("it", "/", (failed, false))
+            never_ran("it", &places(Path::new("/"), ""), (failed, false))
                 .message
                 .starts_with("'it' cannot run: it is no program of this")
         );

@@ -70,18 +70,26 @@ fn canceled_job_is_settled_only_when_its_last_process_is_dead() {
     let _running = sandbox.start(&SETTINGS);
     let (jid, child) = put_with_a_child(&sandbox);
     let Some(frozen) = Freezer::around(child) else { return missing("freezer") };
-    let mut cancel = sandbox.command(&["job", "cancel", "--wait", &jid]);
-    let notes = fs::File::create(sandbox.work("notes")).expect("a file");
-    let mut cancel = cancel.stderr(notes).spawn().expect("cancel");
+    let begin = |words: &[&str], notes: &str| {
+        let notes = fs::File::create(sandbox.work(notes)).expect("a file");
+        sandbox.command(words).stderr(notes).spawn().expect("a command")
+    };
+    // It looks after a second, and finds a job that runs.
+    let mut wait = begin(&["job", "wait", &jid], "wait");
+    stays(Duration::from_secs(2), "the job runs", || sandbox.state(&jid) == "running");
+    let mut cancel = begin(&["job", "cancel", "--wait", &jid], "cancel");
     wait_unkillable(&sandbox);
     let note = format!("note: job {jid} has not ended: Something of it has not died for ");
-    wait_until("the command says so", || {
-        fs::read_to_string(sandbox.work("notes")).is_ok_and(|said| said.contains(&note))
-    });
+    for notes in ["cancel", "wait"] {
+        wait_until(&format!("the command {notes} says so"), || {
+            fs::read_to_string(sandbox.work(notes)).is_ok_and(|said| said.contains(&note))
+        });
+    }
     assert_is_held(&sandbox, &jid, "canceling");
     assert!(alive(child));
     frozen.thaw();
     assert!(cancel.wait().expect("its end").success());
+    assert_eq!(wait.wait().expect("its end").code(), Some(1));
     assert_eq!(sandbox.state(&jid), "canceled");
     sandbox.ok(&["stop"]);
     sandbox.assert_nothing_left();

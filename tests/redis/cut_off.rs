@@ -53,7 +53,10 @@ fn why_job_says_at_once_what_is_known_here_while_redis_is_away() {
     let began = Instant::now();
     let (said, none) = (sandbox.run(&["why", "job", &cut.jid]), sandbox.run(&["why", "job", "no-such"]));
     let took = began.elapsed();
+    let short = sandbox.run(&["why", "job", &cut.jid[..12]]);
     kill(server.pid() as i32, "CONT");
+    let short = String::from_utf8(short.stdout).unwrap();
+    assert!(short.starts_with("It runs in slot default."), "{short}");
     let said = String::from_utf8(said.stdout).unwrap();
     assert!(
         said.starts_with("It runs in slot default.") && said.contains("The broker is in trouble: "),
@@ -86,10 +89,11 @@ fn why_job_and_job_show_say_what_is_known_here_while_redis_answers_with_an_error
             }
         };
         ask(spoils);
-        for command in [["why", "job"], ["job", "show"]] {
+        let (whole, short) = (cut.jid.as_str(), &cut.jid[..12]);
+        for command in [["why", "job", whole], ["job", "show", whole], ["why", "job", short]] {
             // The trouble that is known may still be that of the refusal before.
             wait_until(&format!("{command:?} says {error}"), || {
-                let said = sandbox.run(&[command[0], command[1], &cut.jid]);
+                let said = sandbox.run(&command);
                 let told = String::from_utf8(said.stdout).unwrap();
                 told.starts_with("It runs in slot default.")
                     && told.contains("The broker is in trouble: ")

@@ -30,6 +30,23 @@ impl Access {
             }
         }
     }
+
+    /// The same for what only shows a job: while the broker does not answer, the job that the supervisor runs is taken, if
+    /// no other here begins the same.
+    pub async fn shown(&self, typed: &str) -> Result<JobId, Failure> {
+        match self.named(typed).await {
+            Err(failure) if failure.code == exit::UNAVAILABLE => self.running(typed).await.ok_or(failure),
+            named => named,
+        }
+    }
+
+    async fn running(&self, typed: &str) -> Option<JobId> {
+        let Access::Api(api, _) = self else { return None };
+        let status = api.status().await.ok()?;
+        let jobs = status.pools.iter().flat_map(|pool| &pool.slots).flat_map(|slot| &slot.jobs);
+        let mut found = jobs.map(|job| &job.id).filter(|id| id.as_str().starts_with(typed));
+        found.next().filter(|_| found.next().is_none()).cloned()
+    }
 }
 
 /// Adds to the failure for a job that is not there what may be the reason.

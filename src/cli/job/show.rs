@@ -17,7 +17,7 @@ use model::{JobId, JobRecord, Subject, Why};
 /// Prints one job on one page.
 pub async fn show(config: &Config, args: &JobShow) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
-    let id = access.named(&args.jid).await?;
+    let id = access.shown(&args.jid).await?;
     let job = match access.job(&id).await {
         Ok(job) => job,
         // Its broker does not answer: what is known here is better than nothing.

@@ -23,8 +23,9 @@ use failure::{Failure, exit};
 use model::verb::Queues;
 use model::{JobCounts, JobId, JobRecord, JobState, json_text};
 
-/// Time between two looks at what keeps a canceled job from its end.
+/// Time between two looks at what keeps a canceled job from its end, and at whether one that runs is canceled.
 const AGAIN: Duration = Duration::from_secs(2);
+const SELDOM: Duration = Duration::from_secs(5);
 
 /// Waits until all jobs have ended.
 pub async fn wait(config: &Config, args: &JobWait) -> Result<u8, Failure> {
@@ -213,7 +214,8 @@ pub(super) async fn noted<T>(
     end.await
 }
 
-/// Prints what keeps a job from running until somebody acts, or from its end after a cancel, if anything does.
+/// Prints what keeps a job from running until somebody acts, or from its end after a cancel, if anything does. Waits as
+/// long as it runs: it may be canceled yet.
 pub(super) async fn note_hindrance(
     config: &Config,
     id: &JobId,
@@ -221,19 +223,18 @@ pub(super) async fn note_hindrance(
 ) -> Result<(), Failure> {
     let access = Access::open(config).await?;
     let mut why = access.why(id).await?;
-    while why.job.as_ref().is_some_and(|job| job.state == JobState::Canceling) {
-        if let Some(said) = alone::running(&why, id).and_then(|(slot, _)| undying(slot, id)) {
+    while let Some(job) = why.job.as_ref().filter(|job| job.state.is_leased()) {
+        let is_canceled = job.state == JobState::Canceling;
+        let held = alone::running(&why, id).filter(|_| is_canceled);
+        if let Some(said) = held.and_then(|(slot, _)| undying(slot, id)) {
             say(&format!("job {id} has not ended: {said}"), &format!("taskvisor why job {id} has all of it"));
             return Ok(());
         }
-        // Its grace is not over yet, or only just.
-        tokio::time::sleep(AGAIN).await;
+        // The grace of one that is canceled is not over yet, or only just.
+        tokio::time::sleep(if is_canceled { AGAIN } else { SELDOM }).await;
         why = access.why(id).await?;
     }
-    // Nothing keeps a job back that runs or has ended.
-    let Some(job) = why.job.as_ref().filter(|job| !job.state.has_ended() && !job.state.is_leased()) else {
-        return Ok(());
-    };
+    let Some(job) = why.job.as_ref().filter(|job| !job.state.has_ended()) else { return Ok(()) };
     let queues = access.ask(Queues {}).await?;
     let unserved = queues.get(&job.queue).is_some_and(|queue| queue.unserved);
     if let Some(nobody) = Nobody::of(config, &access, &job.queue, unserved).await {

@@ -31,7 +31,7 @@ pub async fn why(config: &Config, command: &WhyCommand) -> Result<u8, Failure> {
     let (access, subject) = match subject {
         Subject::Job(typed) => {
             let access = Access::open(config).await?;
-            let id = access.named(typed.as_str()).await?;
+            let id = access.shown(typed.as_str()).await?;
             (access, Subject::Job(id))
         }
         Subject::Slot(_) | Subject::Pool(_) => {
