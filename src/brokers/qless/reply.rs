@@ -37,9 +37,7 @@ pub(super) fn unless_refused(
         [kind, name] if kind == "recurring" => Some(Error::NoRecurring(name.clone())),
         [kind, id] if kind == "exists" => Some(Error::Exists(id.as_str().into())),
         [kind, key, has] if kind == "kind" => Some(Error::NotAJob(key.clone(), has.clone())),
-        [kind, id] if kind == "need" => {
-            Some(Error::Refused(format!("a job cannot depend on '{id}': no job has that id")))
-        }
+        [kind, id] if kind == "need" => Some(Error::NoneToNeed(id.as_str().into())),
         _ => None,
     };
     Err(said(&words).or_else(|| known(&words)).unwrap_or_else(|| odd("a refusal that is known")))
