@@ -88,15 +88,16 @@ pub fn occurrences(recurring: &Recurring, first: i64, now: i64) -> Result<Occurr
     Ok(Occurrences { wanted, missed, next: table.after(now) })
 }
 
-/// The right next occurrence, if a clock that was far ahead has moved it too far.
-pub fn mended(schedule: &Schedule, next: i64, now: i64) -> Result<Option<i64>, Error> {
+/// The right next occurrence, if a clock that was far ahead has moved it too far, or to never (`None`).
+pub fn mended(schedule: &Schedule, next: Option<i64>, now: i64) -> Result<Option<i64>, Error> {
     let table = zones::timetable(schedule, now)?;
     let wrong = now.saturating_add(millis_up(WRONG));
     let latest = match schedule {
         Schedule::Every { interval, offset } => Some(wrong.saturating_add(millis_up(*interval.max(offset)))),
         Schedule::Cron { .. } => table.after(wrong),
     };
-    Ok(table.after(now).filter(|_| latest.is_some_and(|latest| next > latest)))
+    let is_late = |next| latest.is_some_and(|latest| next > latest);
+    Ok(table.after(now).filter(|_| next.is_none_or(is_late)))
 }
 
 /// Who put a job, for its history: the recurring job itself, or a person who started it early.
@@ -114,7 +115,8 @@ mod tests {
     fn only_schedules_moved_ahead_by_a_wrong_clock_are_corrected() {
         let hours = |hours: u64| Duration::from_secs(hours * 3600);
         let every = Schedule::Every { interval: hours(1), offset: hours(24) };
-        let mended = |schedule: &Schedule, next| mended(schedule, next, 100 * HOUR).unwrap();
+        let never = |schedule: &Schedule| mended(schedule, None, 100 * HOUR).unwrap();
+        let mended = |schedule: &Schedule, next| mended(schedule, Some(next), 100 * HOUR).unwrap();
         // The first occurrence may be as late as the offset, and the clock may be slightly wrong.
         assert_eq!(mended(&every, 127 * HOUR), None);
         assert_eq!(mended(&every, 127 * HOUR + 1), Some(101 * HOUR));
@@ -127,6 +129,7 @@ mod tests {
             "today's may have been had by a clock that was a little wrong"
         );
         assert_eq!(mended(&six, 150 * HOUR), Some(102 * HOUR));
+        assert_eq!(never(&six), Some(102 * HOUR), "each line of cron has a next time");
         assert_eq!((mended(&eight, 104 * HOUR), mended(&eight, 128 * HOUR)), (None, Some(104 * HOUR)));
     }
 }

@@ -145,9 +145,9 @@ impl Looks {
             return Ok(());
         }
         for one in recur::all(&shared.link).await?.ours {
-            let Some(next) = one.record.next_at else { continue };
             let Recurring { name, schedule, .. } = &one.record.recurring;
-            let Ok(Some(right)) = mended(schedule, next.0, now) else { continue };
+            let next = one.record.next_at.map(|next| next.0);
+            let Ok(Some(right)) = mended(schedule, next, now) else { continue };
             let mended = shared.link.call("mend what recurs in", "taskvisor.recur.mend", at, |cmd, _| {
                 cmd.arg(name).arg(&one.version).arg(right);
             });

@@ -57,7 +57,13 @@ pub(super) fn next_look(store: &Store) -> Result<Option<i64>, rusqlite::Error> {
     };
     let time = store.time();
     let by_wall = first(true)?.map(|next| time.saturating_add(next.saturating_sub(store.wall_at(time))));
-    let next = [first(false)?, by_wall].into_iter().flatten().min();
+    // A wrong clock may have made it never: whether it is right again is looked at, too.
+    let has_never = store
+        .conn
+        .prepare_cached("SELECT 1 FROM recurring WHERE by_wall = 1 AND next_at IS NULL AND removed = 0")?
+        .exists([])?;
+    let never = has_never.then_some(i64::MAX);
+    let next = [first(false)?, by_wall, never].into_iter().flatten().min();
     let latest = if store.wall_ahead.is_some() { time.saturating_add(millis_up(NET)) } else { time };
     let again = store.put_off.values().map(|(_, until)| *until).min();
     Ok(next.map(|next| next.min(latest)).into_iter().chain(again).min())
@@ -212,15 +218,14 @@ fn mend(store: &mut Store, now: i64, wall: i64) -> Result<(), Trouble> {
     }
     let mut statement = store
         .conn
-        .prepare_cached(&format!("SELECT {IN_FORCE} FROM recurring WHERE by_wall = 1 AND next_at > ?1"))?;
+        .prepare_cached(&format!("SELECT {IN_FORCE} FROM recurring WHERE by_wall = 1 AND removed = 0 AND (next_at > ?1 OR next_at IS NULL)"))?;
     let rows = statement.query_map([wall], |row| Ok(in_force(row)))?;
     // A row that cannot be read stays as it is.
     let later: Vec<InForce> =
         rows.filter_map(|row| row.map(Result::ok).transpose()).collect::<Result<_, _>>()?;
     drop(statement);
     for one in later {
-        let right = one.next_at.map(|next| mended(&one.recurring.schedule, next, wall));
-        if let Some(Ok(Some(right))) = right {
+        if let Ok(Some(right)) = mended(&one.recurring.schedule, one.next_at, wall) {
             let mut statement =
                 store.conn.prepare_cached("UPDATE recurring SET next_at = ?2 WHERE id = ?1")?;
             statement.execute(params![one.row, right])?;
