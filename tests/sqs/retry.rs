@@ -133,3 +133,19 @@ fn dead_letter_runs_again_with_moto_in_place_of_sqs() {
     wait_until("it is complete", || scene.sandbox.state(id) == "complete");
     assert_eq!(scene.retry(&[]), "0 jobs retried\n");
 }
+
+#[test]
+fn second_put_of_an_id_that_is_complete_here_is_removed_and_told() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "1", "-q", "mail"]);
+    let put = ["put", "-q", "mail", "--jid", "a", "--", "/bin/sh", "-c", "echo ran >>out"];
+    scene.sandbox.ok(&put);
+    wait_until("it is complete", || scene.is_empty("mail") && scene.sandbox.state("a") == "complete");
+    scene.sandbox.ok(&put);
+    let history = || scene.sandbox.job("a")["history"].to_string();
+    wait_until("it is told", || history().contains("it brought the id of this complete job again"));
+    wait_until("its message is removed", || scene.is_empty("mail"));
+    assert_eq!((scene.said("out").as_str(), scene.sandbox.state("a").as_str()), ("ran\n", "complete"));
+    let skip = scene.sandbox.refused(&[&["put", "--exists", "skip"][..], &put[1..]].concat());
+    assert!(skip.0 == 8 && skip.1.contains("cannot refuse an id that exists already"), "{skip:?}");
+}

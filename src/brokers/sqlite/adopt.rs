@@ -17,13 +17,13 @@ use super::receives::{RECEIVES, counted};
 use super::store::Store;
 use super::trouble::Trouble;
 use super::waiting::Found;
-use super::{admin, settle};
+use super::{admin, history, settle};
 use crate::delivery::{Adopted, Delivery, Handle};
 use broker::{Error, Fetch, Settling};
 use common::stored;
 use model::{
-    Count, Failure, Fence, Fetched, Instance, Instant, Job, JobId, JobState, Lease, Settlement, What,
-    WorkerId,
+    Count, Failure, Fence, Fetched, Happened, Instance, Instant, Job, JobId, JobState, Lease, Settlement,
+    What, WorkerId,
 };
 
 /// The latest delivery of each job that a broker counts: its fence, the broker's handle, and how many deliveries the
@@ -194,6 +194,14 @@ fn adopt(
     let before = match known {
         // The id is that of the message: then what has ended under it is this very message.
         Some((_, JobState::Complete | JobState::Canceled)) if id.as_str() == message => {
+            return Ok(Adopted::Ended);
+        }
+        // Another message of a job that is complete here is a second put of its id, or a put that was sent twice.
+        Some((row, JobState::Complete)) if !message.is_empty() => {
+            let what =
+                format!("message {message} was removed unrun: it brought the id of this complete job again");
+            history::note(store, row, time, Happened::Noted { what })?;
+            end_message(store, message, now)?;
             return Ok(Adopted::Ended);
         }
         // The rule about interruptions holds it, and its broker has delivered the same message once more.

@@ -6,6 +6,7 @@ use super::{Access, BETWEEN, may_be_done, me, unless_gone};
 use api::{self, Queued};
 use config::Config;
 use failure::{Failure, exit};
+use model::verb::Ability;
 use model::{Exists, JobId, NewJob, batch_fault};
 use spool::Spool;
 
@@ -83,6 +84,11 @@ impl Access {
     /// says which. Even if the supervisor ends and the next one starts meanwhile: if an answer is lost the jobs are put
     /// again, and recognized by an id made here, or by the token beside a given id.
     pub async fn put(&mut self, config: &Config, mut jobs: Vec<NewJob>) -> Result<Queued, NotPut> {
+        // Here, where a person has asked for it: with ids made by a client it tells a put that is sent again.
+        let is_asked = jobs.iter().any(|job| job.id.is_some() && job.exists == Exists::Skip);
+        if let Some(card) = if is_asked { self.card().await? } else { None } {
+            card.require(Ability::UniqueId).map_err(Failure::from)?;
+        }
         let unique = || uuid::Uuid::now_v7().simple().to_string();
         // Made once, before the loop: a repeated put must be recognized as the same.
         let token = unique();
