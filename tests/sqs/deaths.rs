@@ -117,3 +117,22 @@ fn job_with_an_expired_handle_is_killed_and_reruns_when_redelivered() {
     scene.fake.advance(Duration::from_secs(20));
     wait_until("it runs again", || scene.said("pids").lines().count() == 2);
 }
+
+/// SQS counts a receive whose answer nobody read: the job has not begun by it, and keeps all of its tries.
+#[test]
+fn message_of_a_receive_that_died_with_its_supervisor_has_all_of_its_tries() {
+    let scene = Scene::new();
+    scene.queue("mail");
+    scene.fake.knobs(|knobs| knobs.dropped = vec!["ReceiveMessage".into()]);
+    let _running = scene.start(&["-w", "1", "-q", "mail", "--retries", "1"]);
+    wait_until("a long poll is open", || scene.fake.calls().contains_key("ReceiveMessage"));
+    scene.send_shell("mail", "echo try >>tries; exit 7");
+    wait_until("nobody reads the answer", || scene.fake.counts("mail") == [0, 1, 0]);
+    kill(scene.sandbox.one("tv-supervisor"), "KILL");
+    wait_until("the next one has looked", || scene.sandbox.stderr().contains("left a receive"));
+    scene.fake.knobs(|knobs| knobs.dropped.clear());
+    scene.fake.advance(Duration::from_secs(60));
+    wait_within(Duration::from_secs(30), "it has failed", || scene.jobs(&["--state", "failed"]).len() == 1);
+    assert_eq!(scene.said("tries").lines().count(), 2);
+    assert_eq!(scene.jobs(&[])[0]["attempt"], 2);
+}

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::client::Message;
 use super::shared::Shared;
 use super::source_queue::SourceQueue;
 use common::lock;
@@ -37,13 +38,36 @@ pub(super) async fn ends(shared: &Shared, source: &SourceQueue) {
 }
 
 /// The receive has no answer, and SQS may go on to give messages to it: the note stays until the next one.
-pub(super) fn stays(source: &SourceQueue) {
+pub(super) fn stays(shared: &Shared, source: &SourceQueue, lease: Duration) {
     *lock(&source.noted) = None;
+    is_unheard(shared, source, OpenReceive { until: Millis(clock::wall().0 + millis(WAIT)), lease });
+}
+
+/// What SQS gives to this receive nobody here begins. It comes again, at once or behind others.
+fn is_unheard(shared: &Shared, source: &SourceQueue, OpenReceive { until, lease }: OpenReceive) {
+    let left = u64::try_from(until.0 - clock::wall().0).map_or(Duration::ZERO, Duration::from_millis);
+    *lock(&source.unheard) = Some((until, shared.now() + left + 2 * lease));
+}
+
+/// Notes which deliveries went to a receive without an answer: the one before that of a message that it may have had,
+/// unless the ledger knows more of it. They were no attempts.
+pub(super) async fn forgives(shared: &Shared, source: &SourceQueue, messages: &[Message]) {
+    let unheard = *lock(&source.unheard);
+    let Some((until, _)) = unheard.filter(|(_, over)| *over > shared.now()) else { return };
+    let before = messages
+        .iter()
+        .filter(|message| message.received > 1 && message.sent.is_none_or(|sent| sent.0 <= until.0))
+        .map(|message| (message.job.as_str().into(), message.received - 1));
+    let before: Vec<_> = before.collect();
+    if !before.is_empty() {
+        shared.ledger.gave_back(before).await;
+    }
 }
 
 /// Says that a receive of an earlier supervisor may still be open, or its messages hidden, if the ledger knows of one.
 pub(super) async fn said_left_open(shared: &Shared, source: &SourceQueue) {
     let Some(OpenReceive { until, lease }) = shared.ledger.open_receive(&source.name).await else { return };
+    is_unheard(shared, source, OpenReceive { until, lease });
     let over = Millis(until.0 + millis(lease));
     if over.0 <= clock::wall().0 {
         return;

@@ -44,6 +44,7 @@ pub(super) async fn poll(shared: Arc<Shared>, source: Arc<SourceQueue>) {
                     let (shared, source) = (shared.clone(), source.clone());
                     tokio::spawn(async move { shared.bury(&source, began, receive.lease).await });
                 }
+                open_note::forgives(&shared, &source, &messages).await;
                 let early = lock(&source.early).answered(&receive, messages.len(), shared.now().since(began));
                 if let Some(back) = took(&shared, &source, messages, &receive) {
                     back.await.ok();
@@ -58,7 +59,7 @@ pub(super) async fn poll(shared: Arc<Shared>, source: Arc<SourceQueue>) {
             Err(fault) => {
                 *lock(&source.trouble) = Some(source.queue.error("read", &fault).to_string());
                 if matches!(fault, Fault::Unanswered(_)) {
-                    open_note::stays(&source);
+                    open_note::stays(&shared, &source, receive.lease);
                 }
                 let rest = doubled(&mut pause);
                 // Throttled once, it is to be asked more gently, and not to be given up.

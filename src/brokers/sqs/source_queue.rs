@@ -39,6 +39,8 @@ pub(super) struct SourceQueue {
     pub noted: Mutex<Option<(Instant, Duration)>>,
     /// What the last supervisor left open at SQS, in words, and until when that may matter.
     pub left_open: Mutex<Option<(String, Millis)>>,
+    /// A receive that had no answer: when it ended at SQS, and until when what it was given may come again.
+    pub unheard: Mutex<Option<(Millis, Instant)>>,
     /// Why the latest dead letter could not be sent.
     pub no_dead_letters: Mutex<Option<String>>,
     /// How many messages are visible in SQS, and until when that count is trusted.
@@ -83,6 +85,7 @@ impl SourceQueue {
             regaining: tokio::sync::Mutex::default(),
             noted: Mutex::default(),
             left_open: Mutex::default(),
+            unheard: Mutex::default(),
             no_dead_letters: Mutex::default(),
             visible: Mutex::default(),
             waits_since: Mutex::default(),
