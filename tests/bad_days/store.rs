@@ -300,3 +300,31 @@ fn wal_that_the_disk_does_not_take_into_the_store_is_told_everywhere_until_it_do
     sandbox.wait_healthy();
     assert!(sandbox.stderr().contains(&format!("s: {what}")), "{}", sandbox.stderr());
 }
+
+#[test]
+fn no_command_changes_the_schema_under_a_living_keeper_of_an_older_program() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let mut running = sandbox.start(&["-w", "1"]);
+    let (keeper, supervisor) = (sandbox.one("taskvisor"), sandbox.one("tv-supervisor"));
+    kill(keeper, "STOP");
+    kill(supervisor, "KILL");
+    let store = rusqlite::Connection::open(sandbox.path("state/store.db")).expect("the store");
+    let version =
+        || store.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0)).expect("a number");
+    let new = version();
+    store
+        .execute_batch("DROP TRIGGER unbegun_removed; DROP TABLE unbegun; PRAGMA user_version = 8")
+        .expect("an older schema");
+    for refused in [&["job", "list"][..], &["put", "--", "true"], &["queue", "pause", "default"]] {
+        let (code, said) = sandbox.refused(refused);
+        assert_eq!(code, 69, "{refused:?}: {said}");
+        assert!(said.contains("another version of the supervisor here"), "{said}");
+        assert_eq!(version(), 8, "{refused:?}");
+    }
+    kill(keeper, "CONT");
+    sandbox.run(&["stop"]);
+    running.wait();
+    // Without a keeper the next program to come brings it up to date.
+    sandbox.ok(&["job", "list"]);
+    assert_eq!(version(), new);
+}
