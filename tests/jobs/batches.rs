@@ -2,10 +2,11 @@
 
 use std::io::Write;
 use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::sandbox::{Sandbox, Setting, wait_until};
+use crate::sandbox::{Sandbox, Setting, kill, stays, wait_until};
 
 /// Puts a job for each of these lines, in a batch.
 fn put(sandbox: &Sandbox, batch: &str, lines: &str, command: &[&str]) -> Vec<String> {
@@ -144,4 +145,28 @@ fn put_that_waits_for_a_command_shows_its_output_as_it_comes() {
     assert_eq!(put.wait().unwrap().code(), Some(1));
     assert_eq!(told("out"), "out\nend\n");
     assert!(told("err").starts_with("queued as ") && told("err").contains("is failed"), "{}", told("err"));
+}
+
+#[test]
+fn put_that_waits_goes_on_with_the_output_when_a_killed_supervisor_is_replaced() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let running = sandbox.start(&["-w", "1"]);
+    let script = "echo out; until test -e go; do sleep 0.05; done; echo end";
+    let mut command = sandbox.command(&["put", "--wait", "--", "sh", "-c", script]);
+    let file = |name: &str| std::fs::File::create(sandbox.path(name)).unwrap();
+    let mut put = command.stdout(file("out")).stderr(file("err")).spawn().unwrap();
+    let told = |name: &str| std::fs::read_to_string(sandbox.path(name)).unwrap();
+    wait_until("its output has come", || told("out") == "out\n");
+    let supervisor = sandbox.one("tv-supervisor");
+    // So it takes longer than the pause between two tries.
+    running.signal("STOP");
+    kill(supervisor, "KILL");
+    stays(Duration::from_millis(800), "it waits without a word", || {
+        put.try_wait().unwrap().is_none() && told("err").lines().count() == 1
+    });
+    running.signal("CONT");
+    sandbox.wait_healthy();
+    sandbox.script("go", "");
+    assert!(put.wait().unwrap().success(), "{}", told("err"));
+    assert!(told("out").ends_with("end\n"), "{}", told("out"));
 }

@@ -1,10 +1,12 @@
 //! The output of a job, asked of its supervisor: by `--url`, or where its files cannot be read.
 
 use super::lens::Lens;
-use crate::cli::access::Access;
+use crate::cli::access::elsewhere::client;
+use crate::cli::access::{Access, BETWEEN};
 use crate::cli::args::JobLogs;
 use crate::cli::args::job::Stream as StreamArg;
 use api::{Client, Error};
+use boot::living_keeper;
 use config::Config;
 use failure::{Failure, exit};
 use log::{Mark, Source};
@@ -23,10 +25,24 @@ pub(super) async fn print(
 
 /// Prints the output of a job as it comes, until it has ended. Without a supervisor nothing: then no job runs.
 pub async fn follow(config: &Config, id: &JobId) -> Result<(), Failure> {
-    let Access::Api(client, _) = Access::open(config).await? else { return Ok(()) };
+    let Some(client) = next(config).await? else { return Ok(()) };
     let (query, mut lens) = (OutputQuery { follow: true, ..OutputQuery::default() }, Lens::apart());
     copy_all(config, client, id, query, &mut lens).await?;
     lens.finish()
+}
+
+/// The supervisor, also if it is being replaced: its keeper lives. None if there is none, or if its jobs are others.
+async fn next(config: &Config) -> Result<Option<Client>, Failure> {
+    loop {
+        let is_away = matches!(client(config)?.probe().await, Err(Error::NotRunning(_)));
+        match Access::open(config).await? {
+            Access::Api(client, _) => return Ok(Some(client)),
+            Access::Store(_) | Access::Spool(_) if is_away && living_keeper(config).is_some() => {
+                tokio::time::sleep(BETWEEN).await;
+            }
+            Access::Store(_) | Access::Spool(_) => return Ok(None),
+        }
+    }
 }
 
 async fn copy_all(
@@ -41,10 +57,11 @@ async fn copy_all(
             Ok(end) => return Ok(end),
             Err(Broken::Failed(failure)) => return Err(failure),
             Err(Broken::Gone(error)) if !query.follow => return Err(error.into()),
-            Err(Broken::Gone(error)) => {
-                client = match Access::after(config, error).await? {
-                    Access::Api(client, _) => client,
-                    Access::Store(_) | Access::Spool(_) => {
+            Err(Broken::Gone(_)) => {
+                tokio::time::sleep(BETWEEN).await;
+                client = match next(config).await? {
+                    Some(client) => client,
+                    None => {
                         let why =
                             format!("the supervisor has ended; the output of {id} can be read when it runs");
                         return Err(Failure::new(exit::NOT_RUNNING, why));
