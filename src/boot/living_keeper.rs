@@ -16,6 +16,8 @@ use process::usage::process;
 pub struct LivingKeeper {
     /// Its pid; None if its lock does not say.
     pid: Option<i32>,
+    /// When the process of this pid started, in ticks since the boot; None if it cannot be seen from here.
+    started: Option<u64>,
 }
 
 /// The keeper that holds the lock of the run directory. None if none does, or if the supervisor is on another machine.
@@ -28,11 +30,31 @@ pub fn living_keeper(config: &Config) -> Option<LivingKeeper> {
     let held = Flock::lock(File::open(&path).ok()?, FlockArg::LockSharedNonblock);
     matches!(held, Err((_, Errno::EWOULDBLOCK))).then(|| {
         let text = fs::read_to_string(&path).unwrap_or_default();
-        LivingKeeper { pid: text.lines().next().and_then(|pid| pid.parse().ok()).filter(|pid| *pid > 0) }
+        let pid = text.lines().next().and_then(|pid| pid.parse().ok()).filter(|pid| *pid > 0);
+        LivingKeeper { pid, started: pid.and_then(start_of) }
     })
 }
 
+/// When this process started; None if it has ended.
+fn start_of(pid: i32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    // Of those behind the name the first is the state, the twentieth the start.
+    fields.get(19).filter(|_| !matches!(fields[0], "Z" | "X"))?.parse().ok()
+}
+
 impl LivingKeeper {
+    /// Whether it has died, though another process, such as the next keeper, may hold the lock by now. False if it cannot
+    /// be seen from here.
+    pub fn has_died(self) -> bool {
+        self.pid.zip(self.started).is_some_and(|(pid, started)| start_of(pid) != Some(started))
+    }
+
+    /// Whether its process can be seen from here.
+    pub fn is_seen(self) -> bool {
+        self.started.is_some()
+    }
+
     /// Its name for people.
     pub fn name(self) -> String {
         self.pid.map_or_else(|| "its keeper".into(), |pid| format!("its keeper (pid {pid})"))

@@ -1,5 +1,7 @@
 //! Stops of supervisors that do not answer: what keeps them is said, and the stop goes on.
 
+use nix::fcntl::{Flock, FlockArg};
+
 use super::*;
 
 #[test]
@@ -53,4 +55,22 @@ fn stop_beside_process_1_of_a_container_ends_well_before_it_dies_with_it() {
         assert_says(&sandbox, &stop, 0, &[]);
         assert!(running.wait().success(), "round {round}");
     }
+}
+
+/// As a `start` that waits for the lock, and is the first to have it.
+#[test]
+fn stop_ends_with_its_own_supervisor_though_another_waits_for_the_lock() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let mut running = sandbox.start(&["-w", "1"]);
+    let file = fs::File::open(sandbox.path("run/lock")).expect("the lock");
+    let next = std::thread::spawn(move || Flock::lock(file, FlockArg::LockExclusive).expect("flock"));
+    let own = std::process::id().to_string();
+    wait_until("it waits for the lock", || {
+        let locks = fs::read_to_string("/proc/locks").expect("the locks");
+        locks.lines().any(|line| line.contains("-> FLOCK") && line.split_whitespace().any(|word| word == own))
+    });
+    let stopped = sandbox.run(&["stop", "--kill", "--timeout", "10s"]);
+    assert_says(&sandbox, &stopped, 0, &[]);
+    running.wait();
+    drop(next.join().expect("it has the lock"));
 }

@@ -1,18 +1,14 @@
 //! `stop`: gives the order, and waits for the end.
 
 use std::convert::Infallible;
-use std::fs::File;
-use std::io::ErrorKind;
 use std::time::Duration;
-
-use nix::fcntl::{Flock, FlockArg};
 
 use super::stop_preview::preview;
 use crate::cli::access::elsewhere::client;
 use crate::cli::args::Stop as Args;
 use crate::cli::term::screen::age;
 use api::{Error, Lines};
-use boot::{living_keeper, run_lock};
+use boot::{LivingKeeper, living_keeper, run_lock};
 use config::Config;
 use failure::{Failure, exit};
 use model::{Interest, PublishedEvent, Stop, What};
@@ -28,8 +24,9 @@ pub async fn stop(config: &Config, args: &Args) -> Result<u8, Failure> {
         return preview(config, how).await;
     }
     let whole = async {
-        let last_words = order(config, how).await?;
-        match end(config, how, last_words).await? {
+        let keeper = living_keeper(config);
+        let last_words = order(config, how, keeper).await?;
+        match end(config, how, keeper, last_words).await? {
             Left { alive: Some(alive), .. } => Err(left_alive(&alive)),
             Left { untold: 0, alive: None } => Ok(exit::OK),
             Left { untold, alive: None } => Err(unconfirmed(untold)),
@@ -93,19 +90,23 @@ fn left_alive(alive: &str) -> Failure {
 type Words = Lines<PublishedEvent>;
 
 /// Gives the order, and subscribes to events. A supervisor that is just starting gets the order as soon as it listens.
-/// None if it is gone.
-async fn order(config: &Config, how: Stop) -> Result<Option<Words>, Failure> {
+/// None if it is gone. The order is for the supervisor of this keeper, if it is known, and not for the next one.
+async fn order(config: &Config, how: Stop, of: Option<LivingKeeper>) -> Result<Option<Words>, Failure> {
     let (client, mut lived) = (client(config)?, false);
     let (begun, mut is_told) = (clock::now(), false);
     let its_end = Interest { kinds: vec![What::Ended], ..Interest::default() };
     loop {
+        if of.is_some_and(LivingKeeper::has_died) {
+            return Ok(None);
+        }
         // Both at once: with some brokers the subscription takes a while.
         let (words, ordered) = tokio::join!(client.events(&its_end), client.stop(how));
         lived |= ordered.is_ok();
         match ordered.and(words) {
             Ok(words) => return Ok(Some(words)),
             // It may be gone before its answer, for good, or be started again.
-            Err(Error::Lost(..) | Error::NotRunning(_)) if let Some(keeper) = living_keeper(config) => {
+            Err(Error::Lost(..) | Error::NotRunning(_)) if let Some(living) = living_keeper(config) => {
+                let keeper = of.unwrap_or(living);
                 lived = true;
                 if !is_told && clock::now().since(begun) > SILENCE && keeper.end() {
                     is_told = true;
@@ -123,8 +124,13 @@ async fn order(config: &Config, how: Stop) -> Result<Option<Words>, Failure> {
 
 /// Waits until everything has ended, and gives what is left then. If the supervisor dies while it stops, the order is
 /// lost, and the next one must get it again.
-async fn end(config: &Config, how: Stop, mut words: Option<Words>) -> Result<Left, Failure> {
-    let gone = gone(config);
+async fn end(
+    config: &Config,
+    how: Stop,
+    of: Option<LivingKeeper>,
+    mut words: Option<Words>,
+) -> Result<Left, Failure> {
+    let gone = gone(config, of);
     tokio::pin!(gone);
     while let Some(said) = words {
         let last = last(said);
@@ -138,17 +144,17 @@ async fn end(config: &Config, how: Stop, mut words: Option<Words>) -> Result<Lef
         }
         words = tokio::select! {
             ended = &mut gone => return ended.and(Ok(Left::default())),
-            words = order_again(config, how) => words,
+            words = order_again(config, how, of) => words,
         };
     }
     gone.await.and(Ok(Left::default()))
 }
 
 /// Errors here may pass: the first order has begun the stop.
-async fn order_again(config: &Config, how: Stop) -> Option<Words> {
+async fn order_again(config: &Config, how: Stop, of: Option<LivingKeeper>) -> Option<Words> {
     loop {
         tokio::time::sleep(REMINDER).await;
-        if let Ok(words) = order(config, how).await {
+        if let Ok(words) = order(config, how, of).await {
             return words;
         }
     }
@@ -173,29 +179,22 @@ const SILENCE: Duration = Duration::from_secs(1);
 /// Pause between two tries to reach it.
 const BETWEEN: Duration = Duration::from_millis(20);
 
-/// Waits until the lock of the run directory is free: the keeper holds it to its end.
-async fn gone(config: &Config) -> Result<(), Failure> {
+/// Waits until the keeper is gone, which holds the lock of the run directory to its end; a `start` that waits for the lock
+/// may be the first to have it then.
+async fn gone(config: &Config, of: Option<LivingKeeper>) -> Result<(), Failure> {
+    let is_seen = of.is_some_and(LivingKeeper::is_seen);
     if config.remote.is_some() {
         return gone_elsewhere(config).await;
     }
-    let path = run_lock(config);
-    let lock = match File::open(&path) {
-        // Its directory was swept away just now.
-        Err(error) if error.kind() == ErrorKind::NotFound => return gone_elsewhere(config).await,
-        Err(error) => return Err(Failure::from(error).of(format!("failed to open {}", path.display()))),
-        Ok(lock) => lock,
-    };
-    let (done, ended) = tokio::sync::oneshot::channel();
-    // When the time is up this thread is left behind: it ends with this process.
-    std::thread::spawn(move || {
-        let locked = Flock::lock(lock, FlockArg::LockShared).map(drop).map_err(|(_, error)| error);
-        let _ = done.send(locked);
-    });
-    match ended.await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(Failure::from(std::io::Error::from(error)).of("failed to wait for the end")),
-        Err(_) => Err(Failure::new(exit::FAILED, "failed to wait for the end")),
+    while !of.is_some_and(LivingKeeper::has_died) {
+        match (living_keeper(config), run_lock(config).exists()) {
+            (None, true) => break,
+            // Its directory was swept away.
+            (None, false) if !is_seen => return gone_elsewhere(config).await,
+            (None, false) | (Some(_), _) => tokio::time::sleep(BETWEEN).await,
+        }
     }
+    Ok(())
 }
 
 /// For a supervisor whose lock cannot be seen from here: it has ended when nothing listens any more.
