@@ -172,11 +172,11 @@ fn doctor_dies_with_its_supervisor() {
         kill(keeper as i32, "STOP");
         kill(supervisor as i32, "KILL");
         let child = caught.unwrap();
-        let is_over = || {
-            let stat = fs::read_to_string(format!("/proc/{child}/stat"));
-            stat.map_or(true, |stat| stat.contains(") Z "))
-        };
-        wait_until("it has ended", is_over);
+        let stat = || fs::read_to_string(format!("/proc/{child}/stat")).unwrap();
+        // The keeper, which is stopped, cannot take it in.
+        wait_until("it has ended", || stat().contains(") Z "));
+        // Not of the HUP that comes to a stopped process whose group nobody leads any more.
+        assert!(stat().trim_end().ends_with(" 9"), "{}", stat());
         kill(keeper as i32, "CONT");
     });
     wait_until("the next one looks", || get(&sandbox, "/v1/doctor").contains("taskvisor.doctor/1"));
