@@ -299,7 +299,7 @@ pub struct Forensics {
     /// The last of its stderr (64 KB at most); what is not UTF-8 is replaced.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
-    /// Bytes of output that went over the cap and were dropped.
+    /// Bytes of output that were dropped: over the cap, or not taken by the disk.
     #[serde(default)]
     pub output_dropped: u64,
     /// Processes it left behind in a worker that lives on, in words.

@@ -69,7 +69,8 @@ impl Millis {
 /// assert_eq!("1970-01-01T00:00:01.500Z".parse(), Ok(Millis(1500)));
 /// assert_eq!(Millis(1500).rfc3339().parse(), Ok(Millis(1500)));
 /// assert_eq!("1500".parse(), Ok(Millis(1500)));
-/// assert!("yesterday".parse::<Millis>().is_err());
+/// assert!("yesterday".parse::<Millis>().unwrap_err().contains("is no time"));
+/// assert!("9999-12-31T23:59:59Z".parse::<Millis>().unwrap_err().contains("is out of range"));
 /// ```
 impl std::str::FromStr for Millis {
     type Err = String;
@@ -78,9 +79,15 @@ impl std::str::FromStr for Millis {
         let moment = || text.parse::<jiff::Timestamp>().map(|at| at.as_millisecond());
         // The number first: no date of RFC 3339 is one.
         text.parse().or_else(|_| moment()).map(Millis).map_err(|_| {
-            format!(
-                "'{text:.40}' is no time: it is RFC 3339, as 2026-11-22T19:51:36Z, or milliseconds since 1970"
-            )
+            // What is a date, and no moment of the calendar, is out of its range.
+            let is_date = jiff::fmt::temporal::Pieces::parse(text).is_ok_and(|it| it.offset().is_some());
+            let what = if is_date { "out of range: times end at" } else { "no time: it is RFC 3339, as" };
+            let when = if is_date {
+                "9999-12-30T22:00:00Z"
+            } else {
+                "2026-11-22T19:51:36Z, or milliseconds since 1970"
+            };
+            format!("'{text:.40}' is {what} {when}")
         })
     }
 }

@@ -7,7 +7,7 @@ use api::{self, Queued};
 use config::Config;
 use failure::{Failure, exit};
 use model::verb::Ability;
-use model::{Exists, JobId, NewJob, batch_fault};
+use model::{Exists, JobId, Millis, NewJob, batch_fault};
 use spool::Spool;
 
 /// Jobs that were not put, or not all of them.
@@ -84,6 +84,9 @@ impl Access {
     /// says which. Even if the supervisor ends and the next one starts meanwhile: if an answer is lost the jobs are put
     /// again, and recognized by an id made here, or by the token beside a given id.
     pub async fn put(&mut self, config: &Config, mut jobs: Vec<NewJob>) -> Result<Queued, NotPut> {
+        if let Some(fault) = clock_fault(clock::wall()) {
+            return Err(Failure::new(exit::IO, fault).into());
+        }
         // Here, where a person has asked for it: with ids made by a client it tells a put that is sent again.
         let is_asked = jobs.iter().any(|job| job.id.is_some() && job.exists == Exists::Skip);
         if let Some(card) = if is_asked { self.card().await? } else { None } {
@@ -112,6 +115,12 @@ impl Access {
             }
         }
     }
+}
+
+/// Why no id can be made at this time: ids begin with the milliseconds since 1970.
+fn clock_fault(now: Millis) -> Option<String> {
+    let said = format!("the clock of this host says {}, before 1970: set it", now.rfc3339());
+    (now.0 < 0).then_some(said)
 }
 
 /// Leaves jobs for the next supervisor.
@@ -184,5 +193,11 @@ mod tests {
         let put = Access::Api(Client::new(&socket), config).put_here(vec![job]).await;
         let said = put.unwrap_err().unwrap().failure.render().replace(dir.path().to_str().unwrap(), "DIR");
         insta::assert_snapshot!("silent_put", said);
+    }
+
+    #[test]
+    fn clock_before_1970_is_named_in_place_of_a_panic() {
+        assert!(clock_fault(Millis(-1)).is_some_and(|fault| fault.contains("says 1969-12-31T23:59:59.999Z")));
+        assert_eq!(clock_fault(Millis(0)), None);
     }
 }

@@ -208,7 +208,10 @@ fn end(out: &mut String, title: &str, forensics: &Forensics) {
         line(if number == 0 { "left running" } else { "" }, escaped(left).into_owned());
     }
     if forensics.output_dropped > 0 {
-        line("dropped", format!("{} of output over the cap", size(forensics.output_dropped)));
+        line(
+            "dropped",
+            format!("{} of output: over the cap, or not taken by the disk", size(forensics.output_dropped)),
+        );
     }
 }
 
