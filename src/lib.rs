@@ -2,4 +2,6 @@
 //!
 //! `ARCHITECTURE.md` is the map of the rooms below.
 
+#![warn(unreachable_pub)]
+
 pub mod cli;

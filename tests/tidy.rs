@@ -141,6 +141,15 @@ fn without_tests(text: &str) -> &str {
 }
 
 #[test]
+fn each_crate_is_warned_of_what_it_shows_to_nobody() {
+    let libraries = [sources("src"), sources("rust/src")].concat();
+    let is_warned = |text: &str| text.contains("\n#![warn(unreachable_pub)]\n");
+    for (path, text) in libraries.iter().filter(|(path, _)| path.ends_with("lib.rs")) {
+        assert!(is_warned(text), "{}: it lacks #![warn(unreachable_pub)]", path.display());
+    }
+}
+
+#[test]
 fn no_file_is_created_with_the_mode_of_the_umask() {
     // The kernel sets the modes of files in cgroups and /proc.
     let of_the_kernel = ["src/keeper/cgroup.rs", "src/keeper/controllers.rs", "src/keeper/parked.rs"];

@@ -30,6 +30,8 @@
 //! A handler that returns an error of any kind has failed, and its job is tried again while tries remain; [`End`] says
 //! otherwise. A panic is a failure too. The crate depends on serde, serde_json, base64 and libc; `async` adds tokio.
 
+#![warn(unreachable_pub)]
+
 mod bad_line;
 mod blocking;
 mod class;

@@ -72,7 +72,7 @@ pub(crate) fn set_subreaper(wanted: bool) -> io::Result<()> {
 }
 
 /// Seconds of CPU time that this process and its ended children have used.
-pub fn cpu_seconds() -> f64 {
+pub(crate) fn cpu_seconds() -> f64 {
     let of = |whom| {
         // SAFETY: `usage` is plain numbers, for which zeroes are valid, and the kernel only writes to it.
         let usage = unsafe {

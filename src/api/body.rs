@@ -59,7 +59,7 @@ impl From<Problem> for Refusal {
 
 impl Refusal {
     /// The problem that it tells of, with this HTTP status.
-    pub fn problem(self, code: u16) -> Problem {
+    pub(crate) fn problem(self, code: u16) -> Problem {
         Problem { code, message: self.error, hint: self.hint, put: self.put, in_doubt: self.in_doubt }
     }
 }

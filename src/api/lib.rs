@@ -1,5 +1,7 @@
 //! The API: HTTP over the unix socket, and over TCP behind a [`Gate`]. The engine implements its [`Service`].
 
+#![warn(unreachable_pub)]
+
 mod answer_line;
 mod body;
 mod by;

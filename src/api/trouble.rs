@@ -23,18 +23,18 @@ pub(super) struct Trouble<F> {
 }
 
 impl<F: NoteAccepting> Trouble<F> {
-    pub fn new(note: F) -> Self {
+    pub(crate) fn new(note: F) -> Self {
         Trouble { last: None, note }
     }
 
     /// Accepting has failed.
-    pub fn again(&mut self, error: &io::Error) {
+    pub(crate) fn again(&mut self, error: &io::Error) {
         self.last = Some(Instant::now());
         (self.note)(Err(error));
     }
 
     /// Returns, and notes it, once accepting has worked for a while; waits for ever while nothing is wrong.
-    pub async fn over(&mut self) {
+    pub(crate) async fn over(&mut self) {
         let Some(last) = self.last else { return std::future::pending().await };
         sleep_until(last + CALM).await;
         self.last = None;

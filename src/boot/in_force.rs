@@ -25,10 +25,10 @@ const UNREAD: &str = "the pools start with their settings, as what people change
 const UNKEPT: &str = "what people change of pools ends with this supervisor";
 
 /// Descriptors from this number on have no conventional use.
-pub const DESCRIPTORS: i32 = 10;
+pub(crate) const DESCRIPTORS: i32 = 10;
 
 /// Keeps the settings just read, if they came from a file, and no changes yet. Gives the variables that name both.
-pub fn begin(config: &Config) -> Result<Vec<(&'static str, String)>, Failure> {
+pub(crate) fn begin(config: &Config) -> Result<Vec<(&'static str, String)>, Failure> {
     let failed =
         |error: io::Error| Failure::from(error).of("failed to keep the settings in memory".to_owned());
     let mut named = vec![(CHANGES, Kept::make("taskvisor-changes").map_err(failed)?.named())];
@@ -114,7 +114,7 @@ pub fn settings_in_force() -> Option<PathBuf> {
 
 /// The changes that hold, and who made them: those that an earlier supervisor of the same keeper has stored, else the
 /// pauses that an earlier start has left. What cannot be read is a complaint until a change is kept.
-pub fn changes(config: &Config, complaints: &Complaints) -> (Vec<(String, Change)>, Authors) {
+pub(crate) fn changes(config: &Config, complaints: &Complaints) -> (Vec<(String, Change)>, Authors) {
     let Some(kept) = Kept::of(CHANGES) else { return Default::default() };
     let path = kept.path();
     let Some((mut changes, authors)) = stored(path, complaints) else {
@@ -147,7 +147,7 @@ fn is_over(pools: &[PoolSettings], pool: &str, change: Change, (kept, now): (Mil
 }
 
 /// Keeps the changes of pools for the next supervisor of the same keeper, and the pauses for the next start.
-pub fn keep_changes(state_dir: &Path, complaints: &Complaints) -> KeepChanges {
+pub(crate) fn keep_changes(state_dir: &Path, complaints: &Complaints) -> KeepChanges {
     let (kept, complaints) = (Kept::of(CHANGES), complaints.clone());
     let lasting = lasting::Writer::new(state_dir, complaints.clone());
     Box::new(move |changes, authors| {

@@ -26,7 +26,7 @@ pub fn broker_was_typed() -> bool {
 }
 
 /// Becomes the keeper. Returns only if that fails.
-pub fn launch(config: &Config, locks: &Locks) -> Failure {
+pub(crate) fn launch(config: &Config, locks: &Locks) -> Failure {
     let failed = |error: std::io::Error| {
         Failure::from(error).of("failed to become the keeper (exec of /proc/self/exe)".to_owned())
     };

@@ -1,6 +1,8 @@
 //! How a process becomes keeper or supervisor. `start` makes all checks, takes the locks and becomes the keeper by
 //! `exec`. The keeper starts the supervisor, which opens its broker and its API and runs the loop until it is stopped.
 
+#![warn(unreachable_pub)]
+
 mod doctor;
 mod in_force;
 mod kept_at;

@@ -17,7 +17,7 @@ use model::Instant;
 
 /// The locks that make this supervisor the only one of its directories. The process that holds them is alive.
 #[derive(Debug)]
-pub struct Locks {
+pub(crate) struct Locks {
     /// Lock of the run directory: one socket, one supervisor.
     pub run: Flock<File>,
     /// Lock of the state directory: one owner of the leases.

@@ -5,6 +5,8 @@
 //!
 //! It may use the model, and tokio for its locks and channels: no server, no file, no clock.
 
+#![warn(unreachable_pub)]
+
 mod adapter;
 mod broker;
 mod card;

@@ -14,6 +14,8 @@
 //!  common        what kinds share, above the contract (the room `broker`)
 //! ```
 
+#![warn(unreachable_pub)]
+
 mod kinds;
 mod left_out;
 

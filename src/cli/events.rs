@@ -13,7 +13,7 @@ use failure::{Failure, exit};
 use model::{Interest, PublishedEvent, What};
 
 #[derive(Debug, clap::Args)]
-pub struct Events {
+pub(super) struct Events {
     /// Of these kinds; several with commas
     #[arg(short, long, value_name = "KIND", value_delimiter = ',', value_parser = |text: &str| text.parse::<What>())]
     pub kind: Vec<What>,
@@ -32,7 +32,7 @@ pub struct Events {
 }
 
 /// Text below `events --help`.
-pub const HELP: &str = "\
+pub(super) const HELP: &str = "\
 From now on, until it is interrupted or the supervisor ends: when that stops as it was told to, with exit code 0. One that
 goes away without a word is waited for: the next one's events follow, and a line on stderr says that some may be missing. What other processes do with
 an embedded store is not among it; what anybody does with jobs in Redis is, on any host.
@@ -49,7 +49,7 @@ Examples:
   taskvisor events --tag invoices";
 
 /// Prints events as they come.
-pub async fn events(config: &Config, args: Events) -> Result<u8, Failure> {
+pub(super) async fn events(config: &Config, args: Events) -> Result<u8, Failure> {
     let job = match args.job {
         Some(typed) => {
             let access = Access::open(config).await?;

@@ -11,7 +11,7 @@ use model::verb::{self, FailureGroup};
 use model::{Filter, Millis};
 
 /// Prints the groups, or the jobs of one.
-pub async fn failed(config: &Config, args: Failed) -> Result<u8, Failure> {
+pub(super) async fn failed(config: &Config, args: Failed) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
     let look = Look::of_stdout(false);
     let (class, queue) = (args.class.map(Into::into), args.queue.map(Into::into));

@@ -11,7 +11,7 @@ use model::verb::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption}
 use model::{OptionName, Options, QueueName};
 
 /// Runs one of the commands.
-pub async fn run(config: &Config, command: &OptionCommand) -> Result<u8, Failure> {
+pub(super) async fn run(config: &Config, command: &OptionCommand) -> Result<u8, Failure> {
     match command {
         OptionCommand::Get(args) => get(config, args).await,
         OptionCommand::Set(args) => set(config, args).await,

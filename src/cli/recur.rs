@@ -21,7 +21,7 @@ use model::verb::{
 use model::{Millis, Overlap, Pause, Payload, Recurring, RecurringRecord, Schedule};
 
 /// Runs one of the commands.
-pub async fn run(config: &Config, command: &RecurCommand) -> Result<u8, Failure> {
+pub(super) async fn run(config: &Config, command: &RecurCommand) -> Result<u8, Failure> {
     match command {
         RecurCommand::Put(args) => put(config, args).await,
         RecurCommand::List(args) => list(config, args).await,
@@ -154,7 +154,7 @@ async fn show(config: &Config, args: &RecurName) -> Result<u8, Failure> {
 }
 
 /// The page of `recur show`.
-pub fn page(record: &RecurringRecord, look: &Look) -> String {
+pub(super) fn page(record: &RecurringRecord, look: &Look) -> String {
     let Recurring { name, schedule, overlap, catch_up, backlog, job } = &record.recurring;
     let mut out = String::new();
     row(&mut out, "recurring", name);

@@ -9,14 +9,14 @@ use failure::{Failure, exit};
 use qless::script::{LIB, SCRIPT};
 
 #[derive(Debug, Subcommand)]
-pub enum RedisCommand {
+pub(super) enum RedisCommand {
     /// Print the script that runs in Redis, for callers of one's own
     #[command(after_help = HELP)]
     Script(Script),
 }
 
 #[derive(Debug, clap::Args)]
-pub struct Script {
+pub(super) struct Script {
     /// As a function `taskvisor(KEYS, ARGV)` that is not called, for scripts that are made of several commands
     #[arg(long)]
     pub lib: bool,
@@ -31,7 +31,7 @@ Examples:
 
 /// Runs the command.
 #[cfg(feature = "redis")]
-pub fn redis(command: &RedisCommand) -> Result<u8, Failure> {
+pub(super) fn redis(command: &RedisCommand) -> Result<u8, Failure> {
     let RedisCommand::Script(Script { lib }) = command;
     print(if *lib { LIB } else { SCRIPT })?;
     Ok(exit::OK)

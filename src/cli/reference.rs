@@ -10,7 +10,7 @@ use super::term::screen::print;
 use failure::{Failure, exit};
 
 /// Prints the completion script of a shell.
-pub fn completion(args: &Completion) -> Result<u8, Failure> {
+pub(super) fn completion(args: &Completion) -> Result<u8, Failure> {
     let shell = match args.shell {
         For::Bash => Shell::Bash,
         For::Zsh => Shell::Zsh,
@@ -34,7 +34,7 @@ pub fn completion(args: &Completion) -> Result<u8, Failure> {
 }
 
 /// Prints the manual page of the program, or writes the pages of all its commands.
-pub fn manual(args: &Manual) -> Result<u8, Failure> {
+pub(super) fn manual(args: &Manual) -> Result<u8, Failure> {
     match &args.dir {
         None => {
             let mut page = Vec::new();

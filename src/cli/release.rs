@@ -19,14 +19,14 @@ const UNFINISHED: [JobState; 5] =
     [JobState::Waiting, JobState::Delayed, JobState::Depends, JobState::Running, JobState::Canceling];
 
 #[derive(Debug, Subcommand)]
-pub enum ReleaseCommand {
+pub(super) enum ReleaseCommand {
     /// Say what is left in the queues whose names begin with RELEASE-, and whether they are drained
     #[command(after_help = HELP)]
     Status(Status),
 }
 
 #[derive(Debug, clap::Args)]
-pub struct Status {
+pub(super) struct Status {
     /// The release, e.g. r42 of the queue r42-mail
     #[arg(value_parser = name)]
     release: String,

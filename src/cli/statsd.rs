@@ -14,7 +14,7 @@ use failure::{Failure, exit};
 use model::verb::{Failed, FailureGroup, Queues, Stats, Times};
 use model::{JobState, Millis, QueueCounts, QueueName};
 
-pub const HELP: &str = "\
+pub(super) const HELP: &str = "\
 Sends gauges once, or again and again: PREFIX.queues.QUEUE.waiting and the like, PREFIX.failures.GROUP, PREFIX.failed. In names what is no letter, digit, - or _ becomes _.
 
 Examples:
@@ -22,7 +22,7 @@ Examples:
   taskvisor stats --statsd statsd.example:8125 --every 10s --prefix jobs.production";
 
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// Address of the StatsD server
     #[arg(long, value_name = "HOST:PORT", required = true)]
     statsd: String,
@@ -46,7 +46,7 @@ fn pause(text: &str) -> Result<Duration, String> {
 
 /// Sends them. If the first try fails, that is an error; later failures are reported, and the next interval tries
 /// again.
-pub async fn stats(config: &Config, args: &Args) -> Result<u8, Failure> {
+pub(super) async fn stats(config: &Config, args: &Args) -> Result<u8, Failure> {
     round(config, args).await?;
     let Some(every) = args.every else { return Ok(exit::OK) };
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);

@@ -18,7 +18,7 @@ use model::{Class, JobId, NewJob, Payload, PoolStatus, PutNote, QueueName, Subje
 
 /// Why no pool runs the jobs of a queue.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Nobody {
+pub(super) enum Nobody {
     /// A supervisor runs here, but no pool of it takes the queue. Has the queues that it takes, if they are known.
     NoPool(BTreeSet<QueueName>),
     /// No supervisor runs here.
@@ -43,7 +43,12 @@ pub enum Nobody {
 impl Nobody {
     /// Finds the reason; None = a pool takes jobs from the queue, or that is not known. `unserved` is the supervisor's
     /// answer about it.
-    pub async fn of(config: &Config, access: &Access, queue: &QueueName, unserved: bool) -> Option<Nobody> {
+    pub(super) async fn of(
+        config: &Config,
+        access: &Access,
+        queue: &QueueName,
+        unserved: bool,
+    ) -> Option<Nobody> {
         match access {
             Access::Api(..) if !unserved => None,
             Access::Api(api, _) => {
@@ -76,7 +81,7 @@ impl Nobody {
     }
 
     /// The reason in words, and what to do.
-    pub fn words(&self, queue: &QueueName) -> (String, String) {
+    pub(super) fn words(&self, queue: &QueueName) -> (String, String) {
         match self {
             Nobody::NoPool(taken) => {
                 let PutNote { note, hint, .. } = PutNote::no_pool(queue, taken);
@@ -113,7 +118,7 @@ impl Nobody {
 const OF_ROOT: &str = "/run/taskvisor";
 
 /// Prints a note if something is known to keep the jobs of a put from running; `notes` is what the supervisor has said.
-pub async fn note_put(
+pub(super) async fn note_put(
     config: &Config,
     access: &Access,
     typed: &Put,
@@ -166,7 +171,7 @@ async fn known_instead(access: &Access, queue: &QueueName, class: &Class) -> Opt
 }
 
 /// Prints a note if no pool takes the jobs of a recurring job, or no worker knows their class.
-pub async fn note_recurring(config: &Config, access: &Access, job: &NewJob) {
+pub(super) async fn note_recurring(config: &Config, access: &Access, job: &NewJob) {
     let queue = &job.queue;
     let unserved = match access {
         Access::Store(_) | Access::Spool(_) => false,
@@ -195,7 +200,7 @@ fn say_unknown(queue: &QueueName, class: &Class, known: &[Class]) {
     say(&note, &hint.unwrap_or_default());
 }
 
-pub fn say(what: &str, hint: &str) {
+pub(super) fn say(what: &str, hint: &str) {
     eprintln!("note: {}", escaped(what));
     if !hint.is_empty() {
         eprintln!("hint: {}", escaped(hint));
@@ -203,7 +208,7 @@ pub fn say(what: &str, hint: &str) {
 }
 
 /// The command that was probably meant, if the typed queue is a program: `put echo hello`.
-pub fn meant(typed: &Put) -> Option<String> {
+pub(super) fn meant(typed: &Put) -> Option<String> {
     let (queue, class) = (typed.queue.as_deref()?, typed.class.as_deref()?);
     let data = typed.data.as_ref().map(|data| format!(" {}", data.to_string_lossy())).unwrap_or_default();
     is_program(queue).then(|| format!("did you mean: taskvisor put -- {queue} {class}{data}"))

@@ -16,7 +16,7 @@ use model::{JobState, Status};
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Prints the values for completion, one a line.
-pub async fn values(config: &Config, args: &Values) -> Result<u8, Failure> {
+pub(super) async fn values(config: &Config, args: &Values) -> Result<u8, Failure> {
     let found = tokio::time::timeout(PATIENCE, find(config, args.of)).await;
     let mut words = found.ok().and_then(Result::ok).unwrap_or_default();
     // A shell would split it, or a terminal would interpret it.

@@ -27,7 +27,7 @@ use model::{JobId, JobRecord, Why};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Serves the page until a signal ends it.
-pub async fn web(config: &Config, args: Web) -> Result<u8, Failure> {
+pub(super) async fn web(config: &Config, args: Web) -> Result<u8, Failure> {
     // First: the right to a port below 1024 is among those that are given up.
     let listener = TcpListener::bind(args.listen)
         .map_err(|error| Failure::from(error).of(format!("failed to listen on {}", args.listen)))?;

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use failure::{Failure, exit};
 
-pub const HELP: &str = "\
+pub(super) const HELP: &str = "\
 These and all options of `start` are taken, and the variables WQ_MAX_RETRIES, WQ_SUCCESS_TTL, WQ_FAILURE_TTL (seconds), WQ_WORKERS, REDIS_HOST, REDIS_PORT and LOGLEVEL.
 
   -w, --workers N     how many workers
@@ -20,7 +20,7 @@ Example:
 
 /// What can be typed after `wq`.
 #[derive(Debug, clap::Subcommand)]
-pub enum WqCommand {
+pub(super) enum WqCommand {
     /// Run a supervisor that takes notifications in, by the options and variables of QuantumLeap
     #[command(after_help = HELP)]
     Up(Up),
@@ -28,14 +28,14 @@ pub enum WqCommand {
 
 /// What follows `wq up`.
 #[derive(Debug, clap::Args)]
-pub struct Up {
+pub(super) struct Up {
     /// Options of wq up and of start
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
     options: Vec<OsString>,
 }
 
 /// Becomes `start` if the command is `wq up`. Returns None if it is another command, and a failure if that fails.
-pub fn start_instead(typed: &[OsString]) -> Option<Failure> {
+pub(super) fn start_instead(typed: &[OsString]) -> Option<Failure> {
     let options = options(typed)?;
     let variables = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let arguments = match arguments(options, &variables) {

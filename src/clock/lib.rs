@@ -1,5 +1,7 @@
 //! The only place that reads a clock. The pure rooms get the time as a value.
 
+#![warn(unreachable_pub)]
+
 use std::time::Duration;
 
 use model::{Instant, Millis};

@@ -1,5 +1,7 @@
 //! The settings: what people can set, and its meaning.
 
+#![warn(unreachable_pub)]
+
 mod api;
 mod check;
 mod class_names;

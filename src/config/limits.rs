@@ -91,7 +91,7 @@ pub(super) struct OfAttempt {
 
 impl OfAttempt {
     /// Those of a pool.
-    pub fn of(made: &Made) -> OfAttempt {
+    pub(crate) fn of(made: &Made) -> OfAttempt {
         OfAttempt { attempt: made.pool.limits, process: made.spec.process_limits }
     }
 }

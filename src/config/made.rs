@@ -21,7 +21,7 @@ pub(super) struct Made {
 
 impl Made {
     /// Whether several jobs share a process.
-    pub fn shares(&self) -> bool {
+    pub(crate) fn shares(&self) -> bool {
         self.pool.jobs_at_once > 1
     }
 }

@@ -24,7 +24,7 @@ pub struct Shown {
 }
 
 /// A setting that has changed: the pool, the name, the values before and after.
-pub type Difference = (Option<String>, String, String, String);
+pub(crate) type Difference = (Option<String>, String, String, String);
 
 /// One setting with its value.
 #[derive(Clone, Debug)]

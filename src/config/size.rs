@@ -20,7 +20,7 @@ const UNITS: [(&str, u64); 9] = [
 ];
 
 /// Reads a number of bytes. Only 0 needs no unit: `512` could also mean MB.
-pub fn parse_size(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is no size like 512MB, 1GiB or 100kB");
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);

@@ -15,36 +15,36 @@ pub(super) struct Wrong {
 
 impl Wrong {
     /// An error of the settings.
-    pub fn new(key: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+    pub(crate) fn new(key: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Wrong { key: key.into(), error: Error::new(Fault::Config, message) }
     }
 
     /// An error that is not about settings alone, and has no position.
-    pub fn at(key: impl Into<Cow<'static, str>>, error: Error) -> Self {
+    pub(crate) fn at(key: impl Into<Cow<'static, str>>, error: Error) -> Self {
         Wrong { key: key.into(), error }
     }
 
     /// The same with a hint.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.error.hint = Some(hint.into());
         self
     }
 
     /// The same, if somebody else must act.
     #[must_use]
-    pub fn fault(mut self, fault: Fault) -> Self {
+    pub(crate) fn fault(mut self, fault: Fault) -> Self {
         self.error.fault = fault;
         self
     }
 
     /// The error of the whole supervisor, set at this position.
-    pub fn placed(self, place: Option<String>) -> Error {
+    pub(crate) fn placed(self, place: Option<String>) -> Error {
         Error { place, ..self.error }
     }
 
     /// The error for a pool of this name that was set at this position.
-    pub fn of(self, pool: &str, place: Option<String>) -> Error {
+    pub(crate) fn of(self, pool: &str, place: Option<String>) -> Error {
         Error { place, message: format!("pool '{pool}': {}", self.error.message), ..self.error }
     }
 }

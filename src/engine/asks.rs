@@ -8,7 +8,7 @@ use wire::keeper::Ask;
 /// Which stop signals have come so far. TERM, once or many times, is a drain; a second INT, or a second QUIT, goes a
 /// stage further.
 #[derive(Debug, Default)]
-pub struct Asks {
+pub(crate) struct Asks {
     interrupts: u32,
     quits: u32,
     /// Whether a signal has ordered a stop. systemd and `timeout` send CONT after TERM, to processes that are stopped:
@@ -18,7 +18,7 @@ pub struct Asks {
 
 /// What to do about a signal.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Wish {
+pub(crate) enum Wish {
     /// Pass the event to the supervisor; the text names the signal.
     Tell(Event, &'static str),
     /// Read the settings again.
@@ -31,7 +31,7 @@ pub enum Wish {
 
 impl Asks {
     /// Handles one more signal.
-    pub fn hear(&mut self, ask: Ask) -> Wish {
+    pub(crate) fn hear(&mut self, ask: Ask) -> Wish {
         self.stops |= matches!(ask, Ask::Terminate | Ask::Interrupt | Ask::Quit);
         let (event, by) = match ask {
             Ask::Terminate => (Event::Stop(Stop::Drain), "SIGTERM"),

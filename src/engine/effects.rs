@@ -38,7 +38,7 @@ use supervisor::{Command, Event};
 use wire::keeper::{Hello, Order, Report};
 
 /// Everything outside the supervisor's decisions.
-pub struct Effects {
+pub(crate) struct Effects {
     /// The link to and from the keeper.
     pub link: Link,
     /// The living children.
@@ -86,7 +86,7 @@ pub struct Effects {
 
 impl Effects {
     /// Starts carrying out one command.
-    pub fn perform(&mut self, command: Command) {
+    pub(crate) fn perform(&mut self, command: Command) {
         let now = clock::now();
         Fact::of_command(&command, &self.children).into_iter().for_each(|fact| self.tell(fact));
         match command {
@@ -132,7 +132,7 @@ impl Effects {
     }
 
     /// Sends what this turn has collected.
-    pub fn flush(&mut self) -> io::Result<()> {
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
         let now = clock::now();
         self.record.watch.look(now);
         self.tellers.look(now);
@@ -148,24 +148,24 @@ impl Effects {
     }
 
     /// When something must be done here that no event announces.
-    pub fn due(&self) -> Option<Instant> {
+    pub(crate) fn due(&self) -> Option<Instant> {
         let own = [self.reports.due(), self.children.due(), self.record.watch.due(), self.snapshots.due()];
         let others = [self.presence.due(), self.size_clock.due(), self.tellers.due(), self.unborn.due()];
         own.into_iter().chain(others).flatten().min()
     }
 
     /// Takes the events that came of carrying out commands.
-    pub fn take_known(&mut self) -> Vec<Event> {
+    pub(crate) fn take_known(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.known)
     }
 
     /// Whether the last command was carried out.
-    pub fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.last.said && self.link.is_flushed()
     }
 
     /// Updates the records kept here by an event for the supervisor.
-    pub fn note(&mut self, event: &Event) {
+    pub(crate) fn note(&mut self, event: &Event) {
         Fact::of_event(event, &self.children).into_iter().for_each(|fact| self.tell(fact));
         if matches!(event, Event::Fetched(_, fetched) if !fetched.is_empty()) {
             failpoint("supervisor-3-fetched");
@@ -186,7 +186,11 @@ impl Effects {
     }
 
     /// Turns a report of the keeper into events.
-    pub fn heard(&mut self, (report, descriptors): KeeperMessage, asks: &mut Asks) -> io::Result<Vec<Event>> {
+    pub(crate) fn heard(
+        &mut self,
+        (report, descriptors): KeeperMessage,
+        asks: &mut Asks,
+    ) -> io::Result<Vec<Event>> {
         Ok(match report {
             Report::Ping if self.failing.ping() => {
                 self.record.watch.changed(clock::now());
@@ -247,7 +251,7 @@ impl Effects {
     }
 
     /// Turns messages of workers into events.
-    pub fn said(&mut self, words: Vec<WorkerEvent>) -> Vec<Event> {
+    pub(crate) fn said(&mut self, words: Vec<WorkerEvent>) -> Vec<Event> {
         words.into_iter().filter_map(|word| self.meant(word)).collect()
     }
 

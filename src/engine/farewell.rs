@@ -19,7 +19,7 @@ pub(super) struct Farewell {
 
 impl Farewell {
     /// Notes the stage of a stop. A drain may wait until its deadline, the other stages do not wait.
-    pub fn look(&mut self, stage: Option<Stop>, deadline: Duration, now: Instant, broker: &Broker) {
+    pub(crate) fn look(&mut self, stage: Option<Stop>, deadline: Duration, now: Instant, broker: &Broker) {
         let Some(stage) = stage else { return };
         // Once, at the first look after the order.
         if let (None, Some(peers)) = (self.until, broker.peers()) {
@@ -30,7 +30,7 @@ impl Farewell {
     }
 
     /// All else is done. Whether the supervisor can end at once.
-    pub fn begin(&mut self, now: Instant, broker: &Broker) -> bool {
+    pub(crate) fn begin(&mut self, now: Instant, broker: &Broker) -> bool {
         self.is_waiting = true;
         let can_end = self.take(now, broker);
         if !can_end && let Some(until) = self.until {
@@ -43,7 +43,7 @@ impl Farewell {
     }
 
     /// Whether the wait is over now.
-    pub fn take(&mut self, now: Instant, broker: &Broker) -> bool {
+    pub(crate) fn take(&mut self, now: Instant, broker: &Broker) -> bool {
         let is_late = self.until.is_none_or(|until| now >= until);
         let is_over = self.is_waiting && (is_late || broker.peers().is_none_or(|peers| peers.is_rested()));
         self.is_waiting &= !is_over;
@@ -51,7 +51,7 @@ impl Farewell {
     }
 
     /// When to look again.
-    pub fn due(&self, now: Instant) -> Option<Instant> {
+    pub(crate) fn due(&self, now: Instant) -> Option<Instant> {
         self.is_waiting.then(|| now + LOOK)
     }
 }

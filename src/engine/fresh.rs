@@ -46,7 +46,7 @@ pub struct Fresh {
 
 /// How to make the workers of each pool, under all settings by which some live: equal specs have one number.
 #[derive(Debug)]
-pub struct SpawnSpecs {
+pub(crate) struct SpawnSpecs {
     /// None: no pool uses that number.
     all: Vec<Option<SpawnSpec>>,
     /// The path of the API's socket.
@@ -57,18 +57,18 @@ pub struct SpawnSpecs {
 
 impl SpawnSpecs {
     /// None yet, of workers that find the API at this socket and have their directories there.
-    pub fn new(socket: PathBuf, sandboxes: PathBuf) -> SpawnSpecs {
+    pub(crate) fn new(socket: PathBuf, sandboxes: PathBuf) -> SpawnSpecs {
         SpawnSpecs { all: Vec::new(), socket, sandboxes }
     }
 
     /// How to make the workers of a pool whose spec has its number.
-    pub fn plan(&self, pool: &PoolSettings) -> Option<Plan> {
+    pub(crate) fn plan(&self, pool: &PoolSettings) -> Option<Plan> {
         self.get(pool.spec).map(|spec| Plan::new(pool, spec, &self.socket, &self.sandboxes))
     }
 
     /// Writes the number of its spec into each pool. Lets go of what no pool uses: `used` has the numbers of those that
     /// there are, also of those that leave.
-    pub fn number(
+    pub(crate) fn number(
         &mut self,
         settings: &mut Settings,
         specs: Vec<SpawnSpec>,
@@ -96,7 +96,7 @@ impl SpawnSpecs {
 
     /// Writes into each pool the user of its processes, unless that is the supervisor's. Both lists are in the same
     /// order.
-    pub fn name_users<'a>(
+    pub(crate) fn name_users<'a>(
         &self,
         specs: impl Iterator<Item = u32>,
         pools: impl Iterator<Item = &'a mut PoolStatus>,

@@ -45,7 +45,7 @@ pub(super) enum Input {
 
 impl Inbox {
     /// An inbox with the three ends that fill it.
-    pub fn new(alarm: Alarm) -> (Inbox, Sender<Event>, Sender<Request>, Sender<Answer>) {
+    pub(crate) fn new(alarm: Alarm) -> (Inbox, Sender<Event>, Sender<Request>, Sender<Answer>) {
         let (event_sender, events) = channel(ROOM);
         let (request_sender, requests) = channel(ROOM);
         let (answer_sender, answers) = channel(ROOM);
@@ -54,7 +54,11 @@ impl Inbox {
     }
 
     /// Waits for the next input, at most until the deadline.
-    pub async fn next(&mut self, effects: &mut Effects, deadline: Option<Instant>) -> io::Result<Input> {
+    pub(crate) async fn next(
+        &mut self,
+        effects: &mut Effects,
+        deadline: Option<Instant>,
+    ) -> io::Result<Input> {
         // First, or a steady flow of other inputs would hide the deadline.
         if deadline.is_some_and(|deadline| deadline <= clock::now()) {
             return Ok(Input::Timeout);
@@ -73,7 +77,7 @@ impl Inbox {
     }
 
     /// The next event if there is one already.
-    pub fn try_next(&mut self) -> Option<Event> {
+    pub(crate) fn try_next(&mut self) -> Option<Event> {
         self.events.try_recv().ok()
     }
 }

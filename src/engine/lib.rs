@@ -1,5 +1,7 @@
 //! Joins the decisions and the effects: the only room that knows both.
 
+#![warn(unreachable_pub)]
+
 mod announce;
 mod aside;
 mod asks;

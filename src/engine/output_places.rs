@@ -14,12 +14,12 @@ pub(super) struct OutputPlaces {
 
 impl OutputPlaces {
     /// Those of one supervisor.
-    pub fn new(outputs: &Outputs, instance: &Instance) -> OutputPlaces {
+    pub(crate) fn new(outputs: &Outputs, instance: &Instance) -> OutputPlaces {
         OutputPlaces { outputs: outputs.clone(), instance: instance.clone() }
     }
 
     /// The output of a job, as far as it is here.
-    pub fn of(&self, job: JobRecord) -> JobOutput {
+    pub(crate) fn of(&self, job: JobRecord) -> JobOutput {
         JobOutput {
             reader: self.outputs.reader(&job.id),
             state: job.state,

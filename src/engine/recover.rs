@@ -19,7 +19,10 @@ use wire::keeper::{Order, Report};
 
 /// Settles the jobs that completed before the last supervisor died, and releases the rest, unspent. The jobs of lives
 /// of which a process still lives keep their leases, and are returned with those lives.
-pub async fn recover(effects: &mut Effects, mut left: Vec<KeeperMessage>) -> io::Result<Vec<Unproven>> {
+pub(crate) async fn recover(
+    effects: &mut Effects,
+    mut left: Vec<KeeperMessage>,
+) -> io::Result<Vec<Unproven>> {
     let broker = effects.calls.broker().clone();
     let mut held = held(effects, &left).await?;
     let (mut unproven, mut keep) = (Vec::new(), Vec::new());

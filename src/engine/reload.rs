@@ -9,20 +9,20 @@ use api::{Problem, Reloaded};
 
 /// Passes new settings to the loop.
 #[derive(Clone)]
-pub struct Reloader {
+pub(crate) struct Reloader {
     read: ReadSettings,
     requests: Sender<Request>,
 }
 
 impl Reloader {
     /// Reads settings by `read` and sends them by `requests`.
-    pub fn new(read: ReadSettings, requests: Sender<Request>) -> Self {
+    pub(crate) fn new(read: ReadSettings, requests: Sender<Request>) -> Self {
         Reloader { read, requests }
     }
 
     /// Reads the settings and applies them unless it is a dry run. Gives what that does to each pool. An error in the
     /// settings changes nothing.
-    pub async fn reload(&self, dry_run: bool, by: String) -> Result<Reloaded, Problem> {
+    pub(crate) async fn reload(&self, dry_run: bool, by: String) -> Result<Reloaded, Problem> {
         let read = self.read.clone();
         // It may look up users, and read files on a slow disk.
         let fresh = aside(move || read()).await;
@@ -41,7 +41,7 @@ impl Reloader {
     }
 
     /// The same for a signal, without waiting for the answer.
-    pub fn on_signal(&self) {
+    pub(crate) fn on_signal(&self) {
         let reloader = self.clone();
         // The loop logs the result.
         tokio::spawn(async move { drop(reloader.reload(false, "SIGHUP".into()).await) });

@@ -75,7 +75,7 @@ pub(super) enum Request {
 }
 
 /// The loop's part of a status.
-pub struct View {
+pub(crate) struct View {
     /// The pools with their slots; of the processes only the pid is known.
     pub pools: Vec<PoolStatus>,
     /// Jobs settled since the start, by verdict.

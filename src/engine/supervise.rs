@@ -56,7 +56,7 @@ use supervisor::{Event, GaveUp, Supervisor};
 use wire::keeper::{Hello, Order, Report};
 
 /// A TCP listener, whether programs may be put by it, and its gate.
-pub type Port = (TcpListener, bool, api::Gate);
+pub(crate) type Port = (TcpListener, bool, api::Gate);
 
 /// The TCP ports of a supervisor.
 struct Ports {

@@ -24,12 +24,12 @@ pub(super) struct Systemd {
 }
 
 impl Systemd {
-    pub fn new(heard: bool) -> Self {
+    pub(crate) fn new(heard: bool) -> Self {
         Systemd { heard, ready: false, stopping: false, reloading: false, shown: String::new() }
     }
 
     /// The words for systemd about a fact.
-    pub fn tell(&mut self, fact: &Fact) -> Option<String> {
+    pub(crate) fn tell(&mut self, fact: &Fact) -> Option<String> {
         match fact {
             Fact::Worker(_, OfWorker::Ready) => self.ready(),
             Fact::Service(OfService::Stopping { deadline, .. }) => self.stopping(*deadline),
@@ -55,7 +55,7 @@ impl Systemd {
 
     /// New settings are being applied. `monotonic` is the time by CLOCK_MONOTONIC. Before the service is up there is
     /// nothing to reload.
-    pub fn reloading(&mut self, monotonic: Duration) -> Option<String> {
+    pub(crate) fn reloading(&mut self, monotonic: Duration) -> Option<String> {
         let news = self.ready && !std::mem::replace(&mut self.reloading, true);
         // A unit of Type=notify-reload needs this time, to tell the READY that follows from an earlier one.
         let micros = monotonic.as_micros();
@@ -72,7 +72,7 @@ impl Systemd {
     }
 
     /// The new status line, if it differs from the last one.
-    pub fn status(&mut self, line: impl FnOnce() -> String) -> Option<String> {
+    pub(crate) fn status(&mut self, line: impl FnOnce() -> String) -> Option<String> {
         let line = self.heard.then(line).filter(|line| *line != self.shown)?;
         self.shown.clone_from(&line);
         Some(notify::status(&line))

@@ -32,12 +32,12 @@ pub(super) struct UnconfirmedVerdicts {
 
 impl UnconfirmedVerdicts {
     /// The report of a burst on this broker; None = of a supervisor that ends otherwise.
-    pub fn of(of_burst: Option<Arc<Broker>>) -> Self {
+    pub(crate) fn of(of_burst: Option<Arc<Broker>>) -> Self {
         UnconfirmedVerdicts { of_burst, ..Self::default() }
     }
 
     /// This verdict will not be sent again: logs it.
-    pub fn untold(&mut self, wrong: &Complaints, job: &JobId, fence: Fence, verdict: &str) {
+    pub(crate) fn untold(&mut self, wrong: &Complaints, job: &JobId, fence: Fence, verdict: &str) {
         self.untold += 1;
         let why = wrong.latest(SETTLING).unwrap_or_else(|| "the broker has not answered".into());
         error!(
@@ -50,7 +50,7 @@ impl UnconfirmedVerdicts {
     }
 
     /// A burst ends with jobs left.
-    pub fn gave_up(&mut self, why: GaveUp) {
+    pub(crate) fn gave_up(&mut self, why: GaveUp) {
         let (code, why) = match why {
             GaveUp::Undone(why) => (UNDONE, why),
             GaveUp::NoBroker(why) => (UNAVAILABLE, why),
@@ -61,14 +61,14 @@ impl UnconfirmedVerdicts {
 
     /// A process of a worker does not die: its jobs stay ours as long as their leases last, and the next start here
     /// waits for it.
-    pub fn left_alive(&mut self, worker: WorkerName, cause: String, jobs: &[JobId]) {
+    pub(crate) fn left_alive(&mut self, worker: WorkerName, cause: String, jobs: &[JobId]) {
         let jobs = jobs.iter().map(JobId::shown).collect::<Vec<_>>().join(" ");
         error!(%worker, jobs, why = cause, "left alive: the next start here waits until that is dead");
         self.alive.push(if jobs.is_empty() { cause } else { format!("{cause} (job {jobs})") });
     }
 
     /// The last order to the keeper.
-    pub fn shutdown(&mut self) -> Order {
+    pub(crate) fn shutdown(&mut self) -> Order {
         self.said = true;
         // A code that is known already tells more than that the broker is silent.
         let broker = self.of_burst.as_ref().filter(|_| self.undone.is_none());

@@ -1,6 +1,8 @@
 //! Numbered places where a test may make a process die at once, as by `kill -9` or a power cut, or panic. Not in
 //! release builds.
 
+#![warn(unreachable_pub)]
+
 /// All failpoints, in the order of a job's life; each names what has just happened, or is about to.
 pub const ALL: [&str; 12] = [
     "keeper-1-forked",

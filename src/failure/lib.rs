@@ -1,5 +1,7 @@
 //! The error message of a command: what was attempted, why it failed, what to do.
 
+#![warn(unreachable_pub)]
+
 pub mod exit;
 
 use std::io::{self, ErrorKind, Write};

@@ -5,6 +5,8 @@
 //! worker, because Python's unpickler executes what a pickle says. Nothing here executes a pickle: [`pickle::read`]
 //! understands a small set of opcodes, names objects without making them, and refuses everything else.
 
+#![warn(unreachable_pub)]
+
 mod body;
 mod cipher;
 mod codec;

@@ -44,7 +44,7 @@ pub(super) struct Cgroups {
 
 impl Cgroups {
     /// Makes the directory and tries it out. An error says why cgroups are of no use here.
-    pub fn find(without: Without) -> Result<Self, String> {
+    pub(crate) fn find(without: Without) -> Result<Self, String> {
         if without.cgroup {
             return Err(SWITCHED_OFF.into());
         }
@@ -85,12 +85,12 @@ impl Cgroups {
     }
 
     /// A fresh directory for a life.
-    pub fn make(&self, worker: WorkerId) -> nix::Result<OwnedFd> {
+    pub(crate) fn make(&self, worker: WorkerId) -> nix::Result<OwnedFd> {
         self.make_leaf(&worker.to_string())
     }
 
     /// The directory that the life before has handed on, or a fresh one that this life can hand on.
-    pub fn take_over(&mut self, worker: WorkerId) -> nix::Result<OwnedFd> {
+    pub(crate) fn take_over(&mut self, worker: WorkerId) -> nix::Result<OwnedFd> {
         if self.leaves.has(worker) {
             return self.open(worker);
         }
@@ -102,13 +102,13 @@ impl Cgroups {
     }
 
     /// The directory of a life once more.
-    pub fn open(&self, worker: WorkerId) -> nix::Result<OwnedFd> {
+    pub(crate) fn open(&self, worker: WorkerId) -> nix::Result<OwnedFd> {
         self.open_leaf(&self.leaves.name(worker))
     }
 
     /// Gives the directory of a life to the next life of its slot. False if some process lives there, or if it is not as
     /// it was made.
-    pub fn hand_on(&mut self, worker: WorkerId) -> bool {
+    pub(crate) fn hand_on(&mut self, worker: WorkerId) -> bool {
         let is_free = self.leaves.is_as_made(worker) && is_at_rest(&self.read(worker, "cgroup.events"));
         if is_free {
             self.leaves.hand_on(worker);
@@ -128,7 +128,7 @@ impl Cgroups {
 
     /// Moves a child of ours alone into a life's directory, unless it was born there: a move may wait for an RCU grace
     /// period of the kernel, and block us.
-    pub fn adopt(&self, worker: WorkerId, pid: i32) -> io::Result<()> {
+    pub(crate) fn adopt(&self, worker: WorkerId, pid: i32) -> io::Result<()> {
         // A child that has ended needs no cgroup.
         if self.inhabitants(worker).lines().any(|line| line.parse() == Ok(pid)) || sys::has_ended(pid) {
             return Ok(());
@@ -137,13 +137,13 @@ impl Cgroups {
     }
 
     /// Kills every process in the cgroup of a life.
-    pub fn kill(&self, worker: WorkerId) {
+    pub(crate) fn kill(&self, worker: WorkerId) {
         _ = write_at(&self.dir, &format!("{}/cgroup.kill", self.leaves.name(worker)), b"1");
     }
 
     /// Removes the directory, with those that the job has made below it. True proves that no process lives there: the
     /// kernel refuses to remove a cgroup that has one.
-    pub fn remove(&mut self, worker: WorkerId) -> bool {
+    pub(crate) fn remove(&mut self, worker: WorkerId) -> bool {
         let removed = self.try_remove(worker);
         if removed {
             self.leaves.removed(worker);
@@ -170,7 +170,7 @@ impl Cgroups {
 
     /// Has the kernel limit a life to these bounds. A bound that the kernel refuses, as the error says, is still enforced by
     /// measuring.
-    pub fn bound(&self, worker: WorkerId, bounds: Bounds) -> io::Result<()> {
+    pub(crate) fn bound(&self, worker: WorkerId, bounds: Bounds) -> io::Result<()> {
         let Ok(controllers) = &self.controllers else { return Ok(()) };
         let taken = self.read(worker, "memory.current").trim().parse().unwrap_or(0);
         let mut result = Ok(());
@@ -187,7 +187,7 @@ impl Cgroups {
     }
 
     /// Whether the out-of-memory killer struck in a life's cgroup, and whether it did so at the life's own bound.
-    pub fn oom(&self, worker: WorkerId) -> (bool, bool) {
+    pub(crate) fn oom(&self, worker: WorkerId) -> (bool, bool) {
         if !self.controllers.as_ref().is_ok_and(|controllers| controllers.has("memory")) {
             return (false, false);
         }
@@ -195,7 +195,7 @@ impl Cgroups {
     }
 
     /// Whether a process is in the directory of another life, so that it does not belong to this one.
-    pub fn is_of_another(&self, pid: i32, worker: WorkerId) -> bool {
+    pub(crate) fn is_of_another(&self, pid: i32, worker: WorkerId) -> bool {
         let (own, worker) = (self.path.file_name(), self.leaves.name(worker));
         let listed = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         listed.lines().filter_map(|line| line.strip_prefix("0::")).any(|path| {
@@ -206,7 +206,7 @@ impl Cgroups {
     }
 
     /// Some process that lives in a life's cgroup.
-    pub fn someone(&self, worker: WorkerId) -> Option<i32> {
+    pub(crate) fn someone(&self, worker: WorkerId) -> Option<i32> {
         inhabitants_below(&self.path.join(self.leaves.name(worker))).first().copied()
     }
 

@@ -17,14 +17,14 @@ pub(super) struct Children {
 }
 
 impl Children {
-    pub fn open() -> std::io::Result<Self> {
+    pub(crate) fn open() -> std::io::Result<Self> {
         let tid = std::process::id();
         let file = File::open(format!("/proc/self/task/{tid}/children"))?;
         Ok(Children { file, text: vec![0; 4096], pids: Vec::new() })
     }
 
     /// All children at this moment. None when the list cannot be read: then nothing is proven.
-    pub fn read(&mut self) -> Option<&[i32]> {
+    pub(crate) fn read(&mut self) -> Option<&[i32]> {
         self.pids.clear();
         let (mut offset, mut number) = (0, None);
         loop {

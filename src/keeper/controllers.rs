@@ -35,7 +35,7 @@ pub(super) struct Controllers {
 impl Controllers {
     /// Moves this process out of the cgroup it was given, and hands the available controllers down to `lives`, a cgroup
     /// in it.
-    pub fn take(given: &Path, lives: &Path, without: Without) -> Result<Self, String> {
+    pub(crate) fn take(given: &Path, lives: &Path, without: Without) -> Result<Self, String> {
         let offered = words(&given.join("cgroup.controllers"));
         let is_wanted = |name: &&str| offered.iter().any(|own| own == name) && !without.controller(name);
         let wanted: Vec<&'static str> = WANTED.into_iter().filter(is_wanted).collect();
@@ -73,17 +73,17 @@ impl Controllers {
         }
     }
 
-    pub fn names(&self) -> &[&'static str] {
+    pub(crate) fn names(&self) -> &[&'static str] {
         &self.names
     }
 
-    pub fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.names.contains(&name)
     }
 
     /// The files of a life's cgroup with the text to write to each. `taken` is the memory that the life uses now. A
     /// bound below that is enforced by measuring: the kernel would make us wait until memory is freed.
-    pub fn settings(&self, bounds: Bounds, taken: u64) -> Vec<(&str, String)> {
+    pub(crate) fn settings(&self, bounds: Bounds, taken: u64) -> Vec<(&str, String)> {
         let text = |most: Option<u64>| most.map_or("max".into(), |most| most.to_string());
         let is_bounded = bounds.memory.is_some();
         let mut settings = Vec::new();

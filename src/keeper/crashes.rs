@@ -21,7 +21,7 @@ pub(super) struct Crashes {
 }
 
 impl Crashes {
-    pub fn new(limits: Restarts) -> Self {
+    pub(crate) fn new(limits: Restarts) -> Self {
         Crashes {
             limits,
             recent: VecDeque::new(),
@@ -34,7 +34,7 @@ impl Crashes {
     }
 
     /// Counts a crash. Gives when to start the supervisor again; None after too many crashes.
-    pub fn crashed(&mut self, now: Instant) -> Option<Instant> {
+    pub(crate) fn crashed(&mut self, now: Instant) -> Option<Instant> {
         self.total += 1;
         while self.recent.front().is_some_and(|&at| now.since(at) > self.limits.within) {
             self.recent.pop_front();
@@ -54,7 +54,7 @@ impl Crashes {
 
     /// The supervisor could not get what it needs, such as its store: when to try again. That is no crash, so there is
     /// no limit.
-    pub fn unavailable(&mut self, now: Instant) -> Instant {
+    pub(crate) fn unavailable(&mut self, now: Instant) -> Instant {
         self.total += 1;
         let calm = |at: Instant| now.since(at) > self.limits.longest + self.limits.within;
         if self.wanted.replace(now).is_some_and(calm) {

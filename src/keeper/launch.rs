@@ -26,7 +26,7 @@ pub(super) struct Launch {
 }
 
 impl Launch {
-    pub fn new(setup: &Setup) -> std::io::Result<Self> {
+    pub(crate) fn new(setup: &Setup) -> std::io::Result<Self> {
         let text = |text: OsString| {
             let mut text = text.into_vec();
             text.push(0);
@@ -49,7 +49,7 @@ impl Launch {
     /// First steps of the supervisor's process. It gets its own session, so that a Ctrl-C reaches only one of the two.
     /// It keeps the inherited descriptors, such as locks. It sets no PDEATHSIG, since it sweeps when the keeper is
     /// gone.
-    pub fn become_supervisor(&self, socket: RawFd) -> ! {
+    pub(crate) fn become_supervisor(&self, socket: RawFd) -> ! {
         _ = nix::unistd::setsid();
         priority::raise_session();
         sys::unblock_all();

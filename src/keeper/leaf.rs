@@ -35,13 +35,13 @@ struct Leaf {
 }
 
 impl Leaves {
-    pub fn new() -> Leaves {
+    pub(crate) fn new() -> Leaves {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
         Leaves { inotify, watched: BTreeMap::new(), changed: HashSet::new() }
     }
 
     /// Watches the fresh directory of a life, before anybody lives there.
-    pub fn watch(&mut self, worker: WorkerId, path: &Path) {
+    pub(crate) fn watch(&mut self, worker: WorkerId, path: &Path) {
         self.see_changes();
         let changes = WatchFlags::MODIFY
             | WatchFlags::ATTRIB
@@ -56,30 +56,30 @@ impl Leaves {
     }
 
     /// The name of a life's directory.
-    pub fn name(&self, worker: WorkerId) -> String {
+    pub(crate) fn name(&self, worker: WorkerId) -> String {
         self.watched.get(&worker).map_or(worker, |leaf| leaf.named).to_string()
     }
 
     /// Whether a life has the directory of one before it.
-    pub fn has(&self, worker: WorkerId) -> bool {
+    pub(crate) fn has(&self, worker: WorkerId) -> bool {
         self.watched.contains_key(&worker)
     }
 
     /// Whether nobody has changed anything in a life's directory.
-    pub fn is_as_made(&mut self, worker: WorkerId) -> bool {
+    pub(crate) fn is_as_made(&mut self, worker: WorkerId) -> bool {
         self.see_changes();
         self.watched.get(&worker).is_some_and(|leaf| !self.changed.contains(&leaf.watch))
     }
 
     /// The next life of the slot has the directory from now on.
-    pub fn hand_on(&mut self, worker: WorkerId) {
+    pub(crate) fn hand_on(&mut self, worker: WorkerId) {
         if let Some(leaf) = self.watched.remove(&worker) {
             self.watched.insert(worker.next(), leaf);
         }
     }
 
     /// The directory is removed: the kernel has ended its watch.
-    pub fn removed(&mut self, worker: WorkerId) {
+    pub(crate) fn removed(&mut self, worker: WorkerId) {
         if let Some(leaf) = self.watched.remove(&worker) {
             self.changed.remove(&leaf.watch);
         }

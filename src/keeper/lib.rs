@@ -4,6 +4,7 @@
 //! SIGCHLD and `wait4(-1)`: the keeper is the only one who reaps its children, so a pid it has not reaped is safe to
 //! signal and no pidfd is needed.
 
+#![warn(unreachable_pub)]
 // Only this room makes system calls that no safe wrapper offers: a clone3 that works like fork, wait4 with resource
 // usage, close_range, descriptors that arrive by number.
 #![allow(unsafe_code)]

@@ -80,7 +80,7 @@ pub(super) struct End {
 }
 
 impl Life {
-    pub fn new(worker: WorkerId, pid: i32, ends: Ends, cgroup: bool) -> Self {
+    pub(crate) fn new(worker: WorkerId, pid: i32, ends: Ends, cgroup: bool) -> Self {
         Life {
             worker,
             pid,
@@ -97,7 +97,7 @@ impl Life {
     }
 
     /// A life without a leader.
-    pub fn unborn(worker: WorkerId, ends: Ends, child_socket: OwnedFd, cgroup: bool) -> Self {
+    pub(crate) fn unborn(worker: WorkerId, ends: Ends, child_socket: OwnedFd, cgroup: bool) -> Self {
         Life {
             child_socket: Some(child_socket),
             placed: true,
@@ -107,7 +107,7 @@ impl Life {
     }
 
     /// Pid of the leader, until it is reaped.
-    pub fn leader(&self) -> Option<i32> {
+    pub(crate) fn leader(&self) -> Option<i32> {
         match self.state {
             State::Alive | State::Killed(_) => Some(self.pid),
             State::Unborn(_) | State::Ended(..) | State::Proven(_) => None,
@@ -115,12 +115,12 @@ impl Life {
     }
 
     /// Whether its fence can fall: it has a leader, or will have one.
-    pub fn is_to_end(&self) -> bool {
+    pub(crate) fn is_to_end(&self) -> bool {
         matches!(self.state, State::Unborn(None) | State::Alive)
     }
 
     /// When something must be done about this life.
-    pub fn deadline(&self, now: Instant) -> Option<Instant> {
+    pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
         match &self.state {
             State::Alive | State::Unborn(None) => self.fence.map(|fence| fence.wakes(now)),
             State::Killed(wait) | State::Ended(_, wait) | State::Unborn(Some((_, wait))) => Some(wait.next),
@@ -129,7 +129,7 @@ impl Life {
     }
 
     /// Whether there is nothing more to wait for: it is proven dead, or known to be stuck.
-    pub fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         match &self.state {
             State::Alive | State::Unborn(None) => false,
             State::Killed(wait) | State::Ended(_, wait) | State::Unborn(Some((_, wait))) => wait.stuck,
@@ -138,7 +138,7 @@ impl Life {
     }
 
     /// The exit report, once the whole process tree is proven dead.
-    pub fn exit(&self) -> Option<&Exit> {
+    pub(crate) fn exit(&self) -> Option<&Exit> {
         match &self.state {
             State::Proven(exit) => Some(exit),
             State::Unborn(_) | State::Alive | State::Killed(_) | State::Ended(..) => None,
@@ -146,7 +146,7 @@ impl Life {
     }
 
     /// Whether the life ended by itself: the end of one that the keeper killed tells the next supervisor nothing.
-    pub fn ended_by_itself(&self) -> bool {
+    pub(crate) fn ended_by_itself(&self) -> bool {
         let by_kill =
             |exit: &Exit| matches!(exit.status, ExitStatus::Signal { signal: libc::SIGKILL, core: _ });
         self.exit().is_some_and(|exit| !(self.killed && by_kill(exit)))
@@ -154,18 +154,18 @@ impl Life {
 }
 
 impl Wait {
-    pub fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Wait { since: now, next: now + FIRST_RETRY, pause: FIRST_RETRY, stuck: false }
     }
 
     /// Sets the next try after twice the pause.
-    pub fn again(&mut self, now: Instant) {
+    pub(crate) fn again(&mut self, now: Instant) {
         self.pause = (self.pause * 2).min(LONGEST_RETRY);
         self.next = now + self.pause;
     }
 
     /// True once: when the wait has taken too long.
-    pub fn becomes_stuck(&mut self, now: Instant) -> bool {
+    pub(crate) fn becomes_stuck(&mut self, now: Instant) -> bool {
         let stuck = !self.stuck && now.since(self.since) >= STUCK_AFTER;
         self.stuck |= stuck;
         stuck
@@ -174,13 +174,13 @@ impl Wait {
 
 impl End {
     /// Adds the resources used by a process that the leader left behind.
-    pub fn add(&mut self, usage: &Usage) {
+    pub(crate) fn add(&mut self, usage: &Usage) {
         self.usage.user += usage.user;
         self.usage.system += usage.system;
         self.usage.max_rss = self.usage.max_rss.max(usage.max_rss);
     }
 
-    pub fn proven(&self, now: Instant) -> Exit {
+    pub(crate) fn proven(&self, now: Instant) -> Exit {
         Exit {
             status: self.status,
             usage: self.usage,

@@ -14,7 +14,7 @@ pub(super) struct Notify {
 
 impl Notify {
     /// From `$NOTIFY_SOCKET`: a path, or an abstract name behind `@`.
-    pub fn new(address: Option<OsString>) -> Self {
+    pub(crate) fn new(address: Option<OsString>) -> Self {
         let address = address.map(OsString::into_vec).unwrap_or_default();
         let address = match address.split_first() {
             Some((b'@', name)) => UnixAddr::new_abstract(name).ok(),
@@ -25,12 +25,12 @@ impl Notify {
     }
 
     /// Whether somebody listens for notifications.
-    pub fn is_heard(&self) -> bool {
+    pub(crate) fn is_heard(&self) -> bool {
         self.target.is_some()
     }
 
     /// Best effort, as the protocol has it: never blocks, never fails.
-    pub fn send(&self, text: &str) {
+    pub(crate) fn send(&self, text: &str) {
         let Some((socket, address)) = &self.target else { return };
         let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
         _ = sendto(socket.as_raw_fd(), text.as_bytes(), address, flags);

@@ -26,48 +26,48 @@ pub(super) struct ReportQueue {
 }
 
 impl ReportQueue {
-    pub fn push(&mut self, report: Report) {
+    pub(crate) fn push(&mut self, report: Report) {
         self.queue.push_back(report);
     }
 
     /// Adds a signal. The same signal twice is one order.
-    pub fn push_ask(&mut self, ask: Ask) {
+    pub(crate) fn push_ask(&mut self, ask: Ask) {
         if !self.queue.contains(&Report::Asked(ask)) {
             self.push(Report::Asked(ask));
         }
     }
 
     /// Adds that the kernel has taken or refused bounds of a life, if that is news: taken is the rule.
-    pub fn push_bounded(&mut self, refused: Option<i32>) {
+    pub(crate) fn push_bounded(&mut self, refused: Option<i32>) {
         if refused.is_some() != self.unbounded {
             self.push(Report::Bounded(refused));
         }
         self.unbounded = refused.is_some();
     }
 
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = ReportQueue::default();
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    pub fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.queue.len() < ROOM
     }
 
-    pub fn is_blocked(&self) -> bool {
+    pub(crate) fn is_blocked(&self) -> bool {
         self.blocked
     }
 
-    pub fn unblock(&mut self) {
+    pub(crate) fn unblock(&mut self) {
         self.blocked = false;
     }
 
     /// Sends the reports that the socket takes without waiting, and gives their number. The error is that of the first
     /// report that could not be sent; a full socket is no error.
-    pub fn send(
+    pub(crate) fn send(
         &mut self,
         socket: &OwnedFd,
         lives: &BTreeMap<WorkerId, Life>,

@@ -43,7 +43,7 @@ const PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 pub(super) struct Board(NonNull<[AtomicU64; 2]>);
 
 impl Board {
-    pub fn new() -> nix::Result<Board> {
+    pub(crate) fn new() -> nix::Result<Board> {
         let (access, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
         // SAFETY: a fresh mapping of a page, which the value owns for good. Zeros are two numbers.
         let page = unsafe { libc::mmap(std::ptr::null_mut(), 4096, access, shared, -1, 0) };
@@ -59,19 +59,19 @@ impl Board {
     }
 
     /// The life that is being started, if one is, and the number of starts so far.
-    pub fn read(&self) -> (Option<WorkerId>, u64) {
+    pub(crate) fn read(&self) -> (Option<WorkerId>, u64) {
         let [current, count] = self.words();
         let worker = current.load(Ordering::SeqCst);
         ((worker != 0).then(|| WorkerId::from_u64(worker)), count.load(Ordering::SeqCst))
     }
 
-    pub fn begin(&self, worker: WorkerId) {
+    pub(crate) fn begin(&self, worker: WorkerId) {
         let [current, count] = self.words();
         count.fetch_add(1, Ordering::SeqCst);
         current.store(worker.to_u64(), Ordering::SeqCst);
     }
 
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.words()[0].store(0, Ordering::SeqCst);
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct Deaths {
 
 impl Deaths {
     /// Notes that a spawner died after `starts` starts. True: use none for a while.
-    pub fn add(&mut self, starts: u64, now: Instant) -> bool {
+    pub(crate) fn add(&mut self, starts: u64, now: Instant) -> bool {
         let deaths = if self.since.0 == starts { self.since.1 + 1 } else { 1 };
         let are_enough = deaths >= MOST_DEATHS;
         self.since = (starts, if are_enough { 0 } else { deaths });
@@ -47,7 +47,7 @@ impl Deaths {
         are_enough
     }
 
-    pub fn forbid_another(&self, now: Instant) -> bool {
+    pub(crate) fn forbid_another(&self, now: Instant) -> bool {
         self.rests_until.is_some_and(|end| now < end)
     }
 }
@@ -62,12 +62,12 @@ pub(super) struct Process {
 
 impl Spawner {
     /// Its pid, until it is reaped.
-    pub fn pid(&self) -> Option<i32> {
+    pub(crate) fn pid(&self) -> Option<i32> {
         self.process.as_ref().map(|process| process.pid)
     }
 
     /// Whether that template is a spawner, also one that is dead.
-    pub fn is(template: WorkerId) -> bool {
+    pub(crate) fn is(template: WorkerId) -> bool {
         template.slot == SLOT
     }
 }

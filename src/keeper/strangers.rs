@@ -33,7 +33,7 @@ fn has_no_tag(pid: i32) -> bool {
 }
 
 impl Strangers {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let own = std::process::id() as i32;
         let is_marked = start_of(own).and_then(|start| mark::is_on(own, mark::of(own, start)));
         Strangers {
@@ -45,7 +45,7 @@ impl Strangers {
     }
 
     /// Before the first life, every child but the supervisor is a stranger. Later calls change nothing.
-    pub fn before_a_life(&mut self, children: Option<&[i32]>, supervisor: Option<i32>) {
+    pub(crate) fn before_a_life(&mut self, children: Option<&[i32]>, supervisor: Option<i32>) {
         if !std::mem::replace(&mut self.has_lives, true) {
             let there = children.unwrap_or_default().iter().copied();
             self.pids.extend(there.filter(|pid| Some(*pid) != supervisor));
@@ -53,21 +53,21 @@ impl Strangers {
     }
 
     /// Whether a life is still to be made.
-    pub fn are_alone(&self) -> bool {
+    pub(crate) fn are_alone(&self) -> bool {
         !self.has_lives
     }
 
-    pub fn contains(&self, pid: i32) -> bool {
+    pub(crate) fn contains(&self, pid: i32) -> bool {
         self.pids.contains(&pid)
     }
 
     /// Removes a stranger that is reaped. False if it was none.
-    pub fn reaped(&mut self, pid: i32) -> bool {
+    pub(crate) fn reaped(&mut self, pid: i32) -> bool {
         self.pids.remove(&pid)
     }
 
     /// Whether an unknown child is a stranger, perhaps seen for the first time.
-    pub fn recognize(&mut self, pid: i32) -> bool {
+    pub(crate) fn recognize(&mut self, pid: i32) -> bool {
         let is_of_our_session = || self.session.is_some() && session_of(pid) == self.session;
         let is_unmarked =
             || self.adopts_unmarked && matches!(mark::is_absent(pid), Ok(true)) && has_no_tag(pid);

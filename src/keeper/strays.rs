@@ -17,47 +17,47 @@ const OF_ANY_LIFE: u64 = u64::MAX;
 pub(super) struct Strays(HashMap<i32, u64>);
 
 impl Strays {
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub fn contains(&self, pid: i32) -> bool {
+    pub(crate) fn contains(&self, pid: i32) -> bool {
         self.0.contains_key(&pid)
     }
 
     /// Notes a stray, perhaps for the first time.
-    pub fn seen(&mut self, pid: i32) {
+    pub(crate) fn seen(&mut self, pid: i32) {
         self.0.entry(pid).or_insert(OF_ANY_LIFE);
     }
 
     /// Notes a stray that no life has left behind.
-    pub fn seen_of_no_life(&mut self, pid: i32) {
+    pub(crate) fn seen_of_no_life(&mut self, pid: i32) {
         self.0.entry(pid).or_insert(OF_NO_LIFE);
     }
 
     /// Whether there are strays without a number.
-    pub fn have_unnumbered(&self) -> bool {
+    pub(crate) fn have_unnumbered(&self) -> bool {
         self.0.values().any(|number| *number == OF_ANY_LIFE)
     }
 
     /// All leaders that were dead have been reaped; `last` is the number of the last one.
-    pub fn all_reaped(&mut self, last: u64) {
+    pub(crate) fn all_reaped(&mut self, last: u64) {
         self.0.values_mut().filter(|number| **number == OF_ANY_LIFE).for_each(|number| *number = last);
     }
 
     /// Removes a stray that is reaped, even one never seen. Returns the number of the last leader, up to `last`, to
     /// which it can belong.
-    pub fn reaped(&mut self, pid: i32, last: u64) -> u64 {
+    pub(crate) fn reaped(&mut self, pid: i32, last: u64) -> u64 {
         self.0.remove(&pid).unwrap_or(last).min(last)
     }
 
     /// The number of the last leader to which any stray can belong.
-    pub fn last_left(&self) -> u64 {
+    pub(crate) fn last_left(&self) -> u64 {
         self.0.values().max().copied().unwrap_or(OF_NO_LIFE)
     }
 
     /// Strays that may belong to the leader of this number.
-    pub fn of(&self, leader: u64) -> impl Iterator<Item = i32> {
+    pub(crate) fn of(&self, leader: u64) -> impl Iterator<Item = i32> {
         self.0.iter().filter(move |(_, number)| **number >= leader).map(|(pid, _)| *pid)
     }
 }

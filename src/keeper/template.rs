@@ -56,12 +56,12 @@ pub(super) enum Kin {
 
 impl Template {
     /// Whether children of this template have yet to report.
-    pub fn is_awaited(&self) -> bool {
+    pub(crate) fn is_awaited(&self) -> bool {
         !self.pending.is_empty() || self.owes
     }
 
     /// Takes the life out. Its child may still report.
-    pub fn give_up(&mut self, worker: WorkerId) -> Option<Pending> {
+    pub(crate) fn give_up(&mut self, worker: WorkerId) -> Option<Pending> {
         // One of the spawner's ends by an answer of its own.
         self.pending.get(&worker)?.ends.as_ref()?;
         let pending = self.pending.remove(&worker);
@@ -71,38 +71,38 @@ impl Template {
 }
 
 impl Templates {
-    pub fn add(&mut self, worker: WorkerId, pid: i32, socket: OwnedFd) {
+    pub(crate) fn add(&mut self, worker: WorkerId, pid: i32, socket: OwnedFd) {
         let template =
             Template { pid, socket: Some(socket), pending: BTreeMap::new(), owes: false, complaints: 0 };
         self.living.insert(worker, template);
     }
 
     /// The sockets of templates that are to fork: only there can a reply come.
-    pub fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+    pub(crate) fn sockets(&self) -> Vec<BorrowedFd<'_>> {
         let awaited = self.living.values().filter(|template| template.is_awaited());
         awaited.filter_map(|template| template.socket.as_ref().map(AsFd::as_fd)).collect()
     }
 
-    pub fn are_awaited(&self) -> bool {
+    pub(crate) fn are_awaited(&self) -> bool {
         self.living.values().any(Template::is_awaited)
     }
 
     /// Whether no unknown child of theirs and no abandoned cgroup is left to look at.
-    pub fn are_clear(&self) -> bool {
+    pub(crate) fn are_clear(&self) -> bool {
         self.newborns.is_empty() && !self.in_doubt && self.abandoned.is_empty()
     }
 
     /// The life that waits to be born, if it does.
-    pub fn pending(&mut self, worker: WorkerId) -> Option<&mut Pending> {
+    pub(crate) fn pending(&mut self, worker: WorkerId) -> Option<&mut Pending> {
         self.living.values_mut().find_map(|template| template.pending.get_mut(&worker))
     }
 
-    pub fn are_to_fork(&self, worker: WorkerId) -> bool {
+    pub(crate) fn are_to_fork(&self, worker: WorkerId) -> bool {
         self.living.values().any(|template| template.pending.contains_key(&worker))
     }
 
     /// Notes which children are still unknown, before [`Templates::kin`] is asked about each.
-    pub fn still_unknown(&mut self, unknown: &[i32]) {
+    pub(crate) fn still_unknown(&mut self, unknown: &[i32]) {
         self.in_doubt = false;
         if !self.newborns.is_empty() {
             self.newborns.retain(|pid, _| unknown.contains(pid));
@@ -111,7 +111,7 @@ impl Templates {
 
     /// Relates an unknown child to the templates. A fork that was asked for after a newborn was first seen cannot be
     /// that newborn: so no newborn is left running for ever.
-    pub fn kin(&mut self, pid: i32) -> Kin {
+    pub(crate) fn kin(&mut self, pid: i32) -> Kin {
         if self.living.is_empty() {
             return Kin::None;
         }

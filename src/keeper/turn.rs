@@ -64,7 +64,7 @@ const SIGNALS: [(Signal, Ask); 9] = [
 
 impl Sources {
     /// Blocks the signals that arrive by descriptor from here on.
-    pub fn open(ends_with_terminal: bool) -> nix::Result<Self> {
+    pub(crate) fn open(ends_with_terminal: bool) -> nix::Result<Self> {
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGCHLD);
         SIGNALS.iter().for_each(|(signal, _)| mask.add(*signal));
@@ -84,7 +84,7 @@ impl Sources {
     }
 
     /// Makes the loop turn at `at` or earlier.
-    pub fn wake_by(&mut self, at: Instant) {
+    pub(crate) fn wake_by(&mut self, at: Instant) {
         if self.armed.is_some_and(|armed| armed <= at) {
             return;
         }
@@ -96,7 +96,7 @@ impl Sources {
     }
 
     /// Waits for the next thing to do.
-    pub fn wait(&mut self, interest: &Interest<'_>) -> Ready {
+    pub(crate) fn wait(&mut self, interest: &Interest<'_>) -> Ready {
         let mut flags = PollFlags::empty();
         flags.set(PollFlags::POLLIN, interest.read);
         flags.set(PollFlags::POLLOUT, interest.write);

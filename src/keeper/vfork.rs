@@ -18,7 +18,7 @@ const STACK: usize = 64 << 10;
 pub(super) struct Stack(NonNull<libc::c_void>);
 
 impl Stack {
-    pub fn new() -> nix::Result<Stack> {
+    pub(crate) fn new() -> nix::Result<Stack> {
         let (read_write, private) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a fresh mapping of that size, which the value owns for good.

@@ -55,7 +55,7 @@ pub(super) enum Finding {
 impl Watchdog {
     /// A supervisor hangs after `silence`. Under systemd's watchdog that is three quarters of its interval, so that the
     /// keeper acts before systemd does.
-    pub fn new(silence: Duration, fed_within: Option<Duration>, now: Instant) -> Self {
+    pub(crate) fn new(silence: Duration, fed_within: Option<Duration>, now: Instant) -> Self {
         let (pause, patience, rest) = match fed_within {
             Some(within) => (within / 2, within / 4, within / 2),
             None => (silence / 3, silence * 2 / 3, silence * RESTS),
@@ -65,12 +65,12 @@ impl Watchdog {
     }
 
     /// When to check, or to send a `Ping`.
-    pub fn due(&self) -> Instant {
+    pub(crate) fn due(&self) -> Instant {
         self.next
     }
 
     /// A report was sent to the supervisor. Gives when to check whether it was read, if that is earlier than planned.
-    pub fn said(&mut self, now: Instant) -> Option<Instant> {
+    pub(crate) fn said(&mut self, now: Instant) -> Option<Instant> {
         let at = now + self.pause;
         if self.fed || self.told || self.suspected {
             return None;
@@ -82,12 +82,12 @@ impl Watchdog {
         })
     }
 
-    pub fn is_due(&self, now: Instant) -> bool {
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.next <= now
     }
 
     /// Whether nothing was sent for long, so that there is nothing to check and a `Ping` must be sent.
-    pub fn asks(&mut self, now: Instant) -> bool {
+    pub(crate) fn asks(&mut self, now: Instant) -> bool {
         let asks = !self.fed && !self.told && !self.suspected;
         if asks {
             (self.told, self.next) = (true, now + self.pause);
@@ -95,7 +95,7 @@ impl Watchdog {
         asks
     }
 
-    pub fn look(&mut self, now: Instant, sign: Sign) -> Finding {
+    pub(crate) fn look(&mut self, now: Instant, sign: Sign) -> Finding {
         let finding = match (sign, self.suspected) {
             (Sign::Read | Sign::Heard, _) => Finding::Turns,
             (Sign::Unknown, _) | (Sign::Silence, false) => Finding::Wait,
@@ -114,12 +114,12 @@ impl Watchdog {
 
     /// This process has not run, so perhaps the supervisor has not either: what was found before counts no more, and
     /// the supervisor has the whole time to show that it turns.
-    pub fn begin_again(&mut self, now: Instant) {
+    pub(crate) fn begin_again(&mut self, now: Instant) {
         (self.suspected, self.told) = (false, true);
         self.next = now + self.pause;
     }
 
-    pub fn silence(&self) -> Duration {
+    pub(crate) fn silence(&self) -> Duration {
         self.pause + self.patience
     }
 }

@@ -190,7 +190,7 @@ pub(super) struct Index {
 
 impl Index {
     /// For output that is opened for writing; records exist since `since`.
-    pub fn of(log: &Path, output: &File, since: Millis) -> io::Result<Index> {
+    pub(crate) fn of(log: &Path, output: &File, since: Millis) -> io::Result<Index> {
         let (path, found) = (beside(log), output.metadata()?);
         let new = |last| Index { path: path.clone(), count: 0, last, implied: true };
         if found.len() == 0 {
@@ -214,12 +214,12 @@ impl Index {
     }
 
     /// Bytes of the file of records.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.count * SIZE as u64
     }
 
     /// Notes the mark of the next piece, at this offset.
-    pub fn note(&mut self, offset: u64, mark: Mark) -> io::Result<()> {
+    pub(crate) fn note(&mut self, offset: u64, mark: Mark) -> io::Result<()> {
         let piece = Piece { offset, mark };
         match self.last {
             None if offset == 0 && mark == Mark::implied(mark.at) => {

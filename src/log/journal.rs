@@ -12,7 +12,7 @@ use super::rank::Rank;
 use super::value::cut;
 
 /// The socket of systemd's journal.
-pub const JOURNAL: &str = "/run/systemd/journal/socket";
+pub(crate) const JOURNAL: &str = "/run/systemd/journal/socket";
 
 /// Whether stderr leads to the journal, as systemd's `$JOURNAL_STREAM` says: device and inode.
 pub(super) fn is_stderr(stream: &str, device: u64, inode: u64) -> bool {

@@ -11,21 +11,21 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    pub fn new(path: &Path) -> io::Result<Journal> {
+    pub(crate) fn new(path: &Path) -> io::Result<Journal> {
         Ok(Journal { socket: UnixDatagram::unbound()?, path: path.to_owned() })
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Whether the journal listens.
-    pub fn check(&self) -> io::Result<()> {
+    pub(crate) fn check(&self) -> io::Result<()> {
         UnixDatagram::unbound()?.connect(&self.path)
     }
 
     /// Sends an entry whole, or not at all.
-    pub fn send(&self, entry: &mut &[u8]) -> io::Result<()> {
+    pub(crate) fn send(&self, entry: &mut &[u8]) -> io::Result<()> {
         self.socket.send_to(entry, &self.path)?;
         *entry = &[];
         Ok(())

@@ -1,6 +1,8 @@
 //! Logs: the supervisor's own, and the output of jobs and slots. Each has a thread, so that a slow disk or a reader
 //! that has stopped delays no one.
 
+#![warn(unreachable_pub)]
+
 mod index;
 mod journal;
 mod journal_socket;

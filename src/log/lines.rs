@@ -11,7 +11,7 @@ use super::index::Mark;
 use model::JobId;
 
 /// Gives the file for a job's output.
-pub type JobFile = Arc<dyn Fn(&JobId) -> PathBuf + Send + Sync>;
+pub(crate) type JobFile = Arc<dyn Fn(&JobId) -> PathBuf + Send + Sync>;
 
 /// The places of output.
 #[derive(Clone)]
@@ -44,15 +44,15 @@ pub(super) enum Line {
 }
 
 impl Shared {
-    pub fn written(&self, bytes: &[u8]) {
+    pub(crate) fn written(&self, bytes: &[u8]) {
         self.waiting.fetch_sub(weight(bytes), Ordering::Relaxed);
     }
 
-    pub fn lost(&self, bytes: u64) {
+    pub(crate) fn lost(&self, bytes: u64) {
         self.dropped.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub fn uses(&self, bytes: u64) {
+    pub(crate) fn uses(&self, bytes: u64) {
         self.used.store(bytes, Ordering::Relaxed);
     }
 
@@ -60,16 +60,16 @@ impl Shared {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    pub fn trouble(&self) -> Option<String> {
+    pub(crate) fn trouble(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Notes that the disk works again.
-    pub fn mended(&self) {
+    pub(crate) fn mended(&self) {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    pub fn failed(&self, path: &Path, error: &io::Error) {
+    pub(crate) fn failed(&self, path: &Path, error: &io::Error) {
         let all = self.dropped();
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(format!(
             "failed to write {}: {error}; {all} bytes of output were dropped so far",

@@ -82,22 +82,22 @@ pub(super) fn removed_until(root: &Path) -> Option<Millis> {
 }
 
 impl OutputRetention {
-    pub fn new(root: PathBuf, limits: Limits, now: Instant) -> OutputRetention {
+    pub(crate) fn new(root: PathBuf, limits: Limits, now: Instant) -> OutputRetention {
         OutputRetention { root, limits, used: 0, most: limits.quota, look: None, next: now }
     }
 
     /// Notes that a file has grown.
-    pub fn grown(&mut self, from: u64, to: u64) {
+    pub(crate) fn grown(&mut self, from: u64, to: u64) {
         self.used = self.used.saturating_add(room(to)).saturating_sub(room(from));
     }
 
     /// Bytes that all files take, as far as they were counted.
-    pub fn used(&self) -> u64 {
+    pub(crate) fn used(&self) -> u64 {
         self.used
     }
 
     /// Time until there is something to do.
-    pub fn wait(&self, now: Instant) -> Duration {
+    pub(crate) fn wait(&self, now: Instant) -> Duration {
         match self.look.is_some() || self.used > self.most {
             true => Duration::ZERO,
             false => self.next.since(now),
@@ -105,7 +105,7 @@ impl OutputRetention {
     }
 
     /// Does one step of what is due; `wall` is the time of the day. Files in `written` are in use and stay.
-    pub fn step(&mut self, now: Instant, wall: Millis, written: &HashSet<PathBuf>) {
+    pub(crate) fn step(&mut self, now: Instant, wall: Millis, written: &HashSet<PathBuf>) {
         if self.wait(now) > Duration::ZERO {
             return;
         }

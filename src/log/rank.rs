@@ -19,7 +19,7 @@ pub(super) enum Rank {
 }
 
 impl Rank {
-    pub fn of(event: &Metadata<'_>) -> Rank {
+    pub(crate) fn of(event: &Metadata<'_>) -> Rank {
         match *event.level() {
             _ if event.target() == WORKER_LINES => Rank::Workers,
             Level::DEBUG | Level::TRACE => Rank::Detail,
@@ -50,7 +50,7 @@ pub(super) struct Budget {
 
 impl Budget {
     /// Uses this number of bytes. False if not enough is left.
-    pub fn spend(&mut self, bytes: usize, now: Instant, flow: Flow) -> bool {
+    pub(crate) fn spend(&mut self, bytes: usize, now: Instant, flow: Flow) -> bool {
         let passed = self.at.map_or(0, |at| now.since(at).as_millis() as u64);
         let back = flow.rate.saturating_mul(passed) / 1000;
         // Else short times would be lost one by one to rounding.

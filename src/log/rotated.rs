@@ -24,23 +24,23 @@ struct Open {
 
 impl Rotated {
     /// Opens nothing before the first write.
-    pub fn new(path: PathBuf, rotate: Rotate) -> Rotated {
+    pub(crate) fn new(path: PathBuf, rotate: Rotate) -> Rotated {
         Rotated { path, rotate, open: None }
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Opens the file that has the name now, or makes it.
-    pub fn reopen(&mut self) -> io::Result<()> {
+    pub(crate) fn reopen(&mut self) -> io::Result<()> {
         self.open = None;
         self.current().map(drop)
     }
 
     /// Writes, and removes the written part from `bytes`. If an old file cannot be moved away, that is an error, but
     /// the file is written to nevertheless.
-    pub fn write(&mut self, bytes: &mut &[u8]) -> io::Result<()> {
+    pub(crate) fn write(&mut self, bytes: &mut &[u8]) -> io::Result<()> {
         let rotated = self.rotate_for(bytes.len() as u64);
         let open = self.current()?;
         let before = bytes.len();

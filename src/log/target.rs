@@ -14,7 +14,7 @@ pub(super) enum Target {
 
 impl Target {
     /// Writes, and removes the written part from `bytes`. May block for ever, as stderr does when it is not read.
-    pub fn write(&mut self, bytes: &mut &[u8]) -> io::Result<()> {
+    pub(crate) fn write(&mut self, bytes: &mut &[u8]) -> io::Result<()> {
         match self {
             Target::Stderr => write(&mut Unlocked(io::stderr()), bytes),
             Target::File(file) => file.write(bytes),
@@ -23,7 +23,7 @@ impl Target {
     }
 
     /// Opens the file that has the name by then.
-    pub fn reopen(&mut self) {
+    pub(crate) fn reopen(&mut self) {
         match self {
             // A file that cannot be opened is reported at the next write.
             Target::File(file) => drop(file.reopen()),

@@ -57,7 +57,7 @@ struct Opened {
 }
 
 impl Writer {
-    pub fn new(settings: &LogSettings, places: Places, shared: Arc<Shared>) -> Writer {
+    pub(crate) fn new(settings: &LogSettings, places: Places, shared: Arc<Shared>) -> Writer {
         let limits = Limits { quota: settings.quota, keep: settings.keep };
         Writer {
             job: places.job,
@@ -73,7 +73,7 @@ impl Writer {
         }
     }
 
-    pub fn run(mut self, lines: &Receiver<Line>) {
+    pub(crate) fn run(mut self, lines: &Receiver<Line>) {
         let mut stretch = 0;
         loop {
             match lines.recv_timeout(self.patience()) {

@@ -1,5 +1,7 @@
 //! The values that all rooms share. This room imports no other.
 
+#![warn(unreachable_pub)]
+
 #[macro_use]
 mod word_enum;
 

@@ -159,11 +159,11 @@ pub(super) mod words {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub fn serialize<T: Display, S: Serializer>(list: &[T], to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<T: Display, S: Serializer>(list: &[T], to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&list.iter().map(T::to_string).collect::<Vec<_>>().join(","))
     }
 
-    pub fn deserialize<'de, T, D>(from: D) -> Result<Vec<T>, D::Error>
+    pub(crate) fn deserialize<'de, T, D>(from: D) -> Result<Vec<T>, D::Error>
     where
         T: FromStr<Err: Display>,
         D: Deserializer<'de>,

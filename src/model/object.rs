@@ -36,7 +36,7 @@ pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -
 }
 
 /// The same for an object that may be absent or null.
-pub fn maybe_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+pub(crate) fn maybe_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     Ok(Option::<Object<T>>::deserialize(deserializer)?.map(|Object(value)| value))

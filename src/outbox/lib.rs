@@ -1,5 +1,7 @@
 //! The outbox: keeps new jobs in the state directory while the broker is away, and puts them in order when it is back.
 
+#![warn(unreachable_pub)]
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

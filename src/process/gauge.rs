@@ -50,7 +50,7 @@ pub enum Found {
 }
 
 /// The clock to use.
-pub type Now = fn() -> Instant;
+pub(crate) type Now = fn() -> Instant;
 
 /// A handle of the thread, which ends with the last handle.
 pub struct Gauge(Arc<Shared>);

@@ -1,5 +1,7 @@
 //! The supervisor's effects on processes: talks to the keeper and to the children, and knows pids. Decides nothing.
 
+#![warn(unreachable_pub)]
+
 mod about;
 mod alarm;
 mod assign;

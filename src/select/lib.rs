@@ -1,5 +1,7 @@
 //! Chooses the queue of the next job: pure, shared by the supervisor, the brokers and the simulation.
 
+#![warn(unreachable_pub)]
+
 mod choose;
 mod demand;
 mod plan;

@@ -10,6 +10,8 @@
 //! assert!((0.6..1.0).contains(&report.utilisation));
 //! ```
 
+#![warn(unreachable_pub)]
+
 mod calls;
 mod csv;
 mod describe;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use model::{QUEUE_PRIORITY, QueueName};
 
 /// Limit of the jobs of a simulation.
-pub const JOBS_MAX: usize = 10_000_000;
+pub(crate) const JOBS_MAX: usize = 10_000_000;
 
 /// A queue of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,6 +5,8 @@
 //! whom the kernel knows, is who put it; and its owner alone can set the mode 1644, which says that it is complete and
 //! meant as a put. So no file that is half written is taken, nor one of somebody else that was moved there.
 
+#![warn(unreachable_pub)]
+
 mod leave;
 mod take;
 

@@ -1,6 +1,8 @@
 //! The directory against which relative paths are resolved. Keeper and supervisor work in `/`, so that the file system in
 //! which `start` was typed can be unmounted; `start` names its directory to the supervisor.
 
+#![warn(unreachable_pub)]
+
 use std::env;
 use std::ffi::OsStr;
 use std::io;

@@ -1,5 +1,7 @@
 //! The decisions: a pure function from events to commands. No clock, no I/O, no logging, no pid, no `Result`.
 
+#![warn(unreachable_pub)]
+
 mod alive;
 mod burst;
 mod classes;

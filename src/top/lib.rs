@@ -2,6 +2,8 @@
 //! (`screen`). All but `screen` and `run` is pure. What is known comes from outside, as [`ask::News`] that answer a
 //! [`ask::Request`].
 
+#![warn(unreachable_pub)]
+
 pub mod actions;
 pub mod ask;
 #[allow(clippy::wildcard_enum_match_arm, reason = "a key or a thing without a meaning there does nothing")]

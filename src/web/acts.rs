@@ -28,7 +28,7 @@ const BODY: usize = 1 << 20;
 const BODY_TIME: Duration = Duration::from_secs(30);
 
 /// Answers with the page on which a reader confirms an order.
-pub async fn ask(
+pub(crate) async fn ask(
     State(app): State<Arc<App>>,
     Extension(visit): Extension<Visit>,
     headers: HeaderMap,
@@ -203,7 +203,7 @@ fn back(app: &App, fields: &Fields) -> String {
 }
 
 /// Carries out an order and leads back.
-pub async fn carry_out(
+pub(crate) async fn carry_out(
     State(app): State<Arc<App>>,
     Extension(visit): Extension<Visit>,
     headers: HeaderMap,

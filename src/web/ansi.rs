@@ -15,7 +15,7 @@ struct Pen {
 
 /// Turns output into HTML; keeps the colours from one piece to the next.
 #[derive(Debug, Default)]
-pub struct Ansi {
+pub(crate) struct Ansi {
     pen: Pen,
     /// The beginning of a sequence or of a letter whose end has not come.
     rest: Vec<u8>,
@@ -30,7 +30,7 @@ const BEL: u8 = 7;
 
 impl Ansi {
     /// The next piece of output, as HTML.
-    pub fn html(&mut self, piece: &[u8]) -> String {
+    pub(crate) fn html(&mut self, piece: &[u8]) -> String {
         let mut bytes = std::mem::take(&mut self.rest);
         bytes.extend_from_slice(piece);
         let mut out = String::with_capacity(bytes.len() + 32);

@@ -15,7 +15,12 @@ use crate::{layout, packed, text};
 const REASONS: Duration = Duration::from_secs(1);
 
 /// Puts a page into its frame, or the trouble that there is none.
-pub async fn answer(app: &App, visit: &Visit, headers: &HeaderMap, page: Result<Page, Trouble>) -> Response {
+pub(crate) async fn answer(
+    app: &App,
+    visit: &Visit,
+    headers: &HeaderMap,
+    page: Result<Page, Trouble>,
+) -> Response {
     let page = match page {
         Ok(page) if page.place.outlives_broker() => {
             let reasons = layout::reasons(&reasons(app).await);
@@ -30,7 +35,7 @@ pub async fn answer(app: &App, visit: &Visit, headers: &HeaderMap, page: Result<
 }
 
 /// Says that a request is refused.
-pub fn refusal(app: &App, visit: &Visit, headers: &HeaderMap, trouble: &Trouble) -> Response {
+pub(crate) fn refusal(app: &App, visit: &Visit, headers: &HeaderMap, trouble: &Trouble) -> Response {
     framed(app, visit, headers, &excuse(app, trouble, &[]))
 }
 

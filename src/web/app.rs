@@ -16,10 +16,10 @@ use crate::words::Words;
 use crate::works::Works;
 
 /// Limit of the outputs that are followed at a time: the supervisor has places for few, and not for pages alone.
-pub const FOLLOWS: usize = 8;
+pub(crate) const FOLLOWS: usize = 8;
 
 /// What all pages share.
-pub struct App {
+pub(crate) struct App {
     /// Where the jobs are.
     pub source: Source,
     /// The readers that came in.
@@ -48,7 +48,7 @@ pub struct App {
 
 /// One request of a reader who may come in.
 #[derive(Clone, Debug)]
-pub struct Visit {
+pub(crate) struct Visit {
     /// What the reader may do.
     pub role: Role,
     /// Key of the session.
@@ -65,14 +65,14 @@ pub struct Visit {
 
 impl Visit {
     /// Whether the reader may change something.
-    pub fn may_change(&self) -> bool {
+    pub(crate) fn may_change(&self) -> bool {
         self.role == Role::All
     }
 }
 
 /// The places in the head of each page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub(crate) enum Place {
     /// The overview page.
     Overview,
     /// Lists of jobs, and one job.
@@ -99,12 +99,12 @@ pub enum Place {
 
 impl Place {
     /// Whether its pages are drawn without the broker: they do not fail with it, and say otherwise that it is away.
-    pub fn outlives_broker(self) -> bool {
+    pub(crate) fn outlives_broker(self) -> bool {
         [Place::Workers, Place::Events, Place::Config, Place::Doctor].contains(&self)
     }
 
     /// Those with a link, in order.
-    pub const LINKED: [(Place, &'static str, &'static str); 10] = [
+    pub(crate) const LINKED: [(Place, &'static str, &'static str); 10] = [
         (Place::Overview, "/", "Overview"),
         (Place::Jobs, "/jobs", "Jobs"),
         (Place::Failures, "/failures", "Failures"),
@@ -119,7 +119,7 @@ impl Place {
 }
 
 /// A page before it is put into its frame.
-pub struct Page {
+pub(crate) struct Page {
     /// The HTTP status.
     pub code: u16,
     /// Title of the page.
@@ -136,29 +136,34 @@ pub struct Page {
 
 impl Page {
     /// A page that changes with these events.
-    pub fn new(title: impl Into<String>, place: Place, topics: impl Into<String>, main: Markup) -> Page {
+    pub(crate) fn new(
+        title: impl Into<String>,
+        place: Place,
+        topics: impl Into<String>,
+        main: Markup,
+    ) -> Page {
         Page { code: 200, title: title.into(), place, topics: topics.into(), every: None, main }
     }
 }
 
 impl App {
     /// A link to a place of ours.
-    pub fn link(&self, path: &str) -> String {
+    pub(crate) fn link(&self, path: &str) -> String {
         format!("{}{path}", self.base)
     }
 
     /// A link to the page of one thing.
-    pub fn of(&self, kind: &str, name: &str) -> String {
+    pub(crate) fn of(&self, kind: &str, name: &str) -> String {
         format!("{}/{kind}/{}", self.base, text::segment(name))
     }
 
     /// A command as it is typed where this page was started: with the options that lead to the same jobs.
-    pub fn typed(&self, command: &str) -> String {
+    pub(crate) fn typed(&self, command: &str) -> String {
         command.replacen("taskvisor ", &format!("taskvisor {}", self.options), 1)
     }
 
     /// The time of now.
-    pub fn now(&self) -> Millis {
+    pub(crate) fn now(&self) -> Millis {
         clock::wall()
     }
 }

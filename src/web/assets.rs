@@ -16,7 +16,7 @@ const FILES: [(&str, &str, &str); 2] = [
 ];
 
 /// The path of a file, with its fingerprint.
-pub fn path(name: &str) -> String {
+pub(crate) fn path(name: &str) -> String {
     let text = FILES.iter().find(|(known, ..)| *known == name).map_or("", |(_, _, text)| text);
     // Another compiler may give another one: then a browser fetches the file once more.
     let mut hash = DefaultHasher::new();
@@ -25,7 +25,7 @@ pub fn path(name: &str) -> String {
 }
 
 /// Answers with a file. The fingerprint in the path is not looked at: an old page gets the new file.
-pub async fn file(Path((_, name)): Path<(String, String)>) -> Response {
+pub(crate) async fn file(Path((_, name)): Path<(String, String)>) -> Response {
     static PACKED: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     let packed = PACKED.get_or_init(|| FILES.iter().map(|(_, _, text)| gzip(text.as_bytes())).collect());
     let found = FILES.iter().zip(packed).find(|((known, ..), _)| *known == name);
@@ -41,7 +41,7 @@ pub async fn file(Path((_, name)): Path<(String, String)>) -> Response {
 }
 
 /// The bytes, compressed.
-pub fn gzip(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut out = GzEncoder::new(Vec::with_capacity(bytes.len() / 3), Compression::new(5));
     // Memory takes all that is written.
     let _ = out.write_all(bytes);

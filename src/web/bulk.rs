@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const COUNTING: Duration = Duration::from_secs(3);
 
 /// The first of the named jobs.
-pub fn named(jobs: &[String]) -> Markup {
+pub(crate) fn named(jobs: &[String]) -> Markup {
     const SHOWN: usize = 20;
     html! {
         ul.ids { @for job in jobs.iter().take(SHOWN) { li { code { (text::short(job)) } } } }
@@ -29,7 +29,7 @@ pub fn named(jobs: &[String]) -> Markup {
 }
 
 /// How many jobs match an order about many: a dry run of it, cut off after 3 s.
-pub async fn count(app: &App, bulk: &Bulk) -> Result<Markup, Trouble> {
+pub(crate) async fn count(app: &App, bulk: &Bulk) -> Result<Markup, Trouble> {
     let mut asked = Bulk { dry_run: true, ..bulk.clone() };
     let (mut jobs, mut needed, mut first) = (0, 0, Vec::new());
     let begun = tokio::time::Instant::now();
@@ -54,7 +54,7 @@ pub async fn count(app: &App, bulk: &Bulk) -> Result<Markup, Trouble> {
 }
 
 /// Retries or discards the named jobs, one request each. Gives what to say to the reader.
-pub async fn each(app: &App, jobs: Vec<String>, act: Act, by: &str) -> Result<String, Trouble> {
+pub(crate) async fn each(app: &App, jobs: Vec<String>, act: Act, by: &str) -> Result<String, Trouble> {
     let what = match act {
         Act::Retry => "put back to waiting",
         Act::Discard => "discarded",
@@ -87,7 +87,7 @@ pub async fn each(app: &App, jobs: Vec<String>, act: Act, by: &str) -> Result<St
 }
 
 /// Carries out an order about many jobs, stretch by stretch. It goes on when the reader has left.
-pub async fn sweep(app: &Arc<App>, bulk: Bulk, by: &str) -> Result<String, Trouble> {
+pub(crate) async fn sweep(app: &Arc<App>, bulk: Bulk, by: &str) -> Result<String, Trouble> {
     let (what, verb) = (Order::Bulk(bulk.clone()).title(), Order::Bulk(bulk.clone()).verb());
     let number = app.works.begin(what.clone());
     let (app, by) = (app.clone(), by.to_owned());

@@ -3,10 +3,10 @@
 use maud::{Markup, html};
 
 /// A part of a bar: its class, its size, its name.
-pub type Part<'a> = (&'a str, u64, &'a str);
+pub(crate) type Part<'a> = (&'a str, u64, &'a str);
 
 /// One bar with its parts side by side, as wide as its place.
-pub fn stacked(parts: &[Part<'_>]) -> Markup {
+pub(crate) fn stacked(parts: &[Part<'_>]) -> Markup {
     let all: u64 = parts.iter().map(|(_, size, _)| size).sum();
     let said: Vec<String> = parts
         .iter()
@@ -28,7 +28,7 @@ pub fn stacked(parts: &[Part<'_>]) -> Markup {
 }
 
 /// A progress bar. `fraction` is 0 to 1; `label` is read out by screen readers.
-pub fn progress(fraction: f64, label: &str) -> Markup {
+pub(crate) fn progress(fraction: f64, label: &str) -> Markup {
     // `clamp` leaves NaN, which SVG refuses.
     let done = if fraction.is_nan() { 0.0 } else { fraction.clamp(0.0, 1.0) * 100.0 };
     html! {
@@ -44,25 +44,25 @@ const HEIGHT: f64 = 40.0;
 
 /// How a part of a graph is drawn, and what it is called.
 #[derive(Clone, Copy, Debug)]
-pub struct Mark {
+pub(crate) struct Mark {
     class: &'static str,
     name: &'static str,
 }
 
 impl Mark {
     /// A mark that `.c-CLASS` fills, or `.l-CLASS` draws.
-    pub fn new(class: &'static str, name: &'static str) -> Mark {
+    pub(crate) fn new(class: &'static str, name: &'static str) -> Mark {
         Mark { class, name }
     }
 
     /// Its name in the legend and in the text of a chart.
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         self.name
     }
 }
 
 /// A graph of columns over time: bars on one another, and lines.
-pub struct Graph {
+pub(crate) struct Graph {
     title: String,
     /// What it shows, in words.
     said: String,
@@ -75,17 +75,17 @@ pub struct Graph {
 
 impl Graph {
     /// An empty one; `first` stands under its left end.
-    pub fn new(title: String, said: String, first: &str) -> Graph {
+    pub(crate) fn new(title: String, said: String, first: &str) -> Graph {
         Graph { title, said, first: first.into(), last: "now".into(), bars: Vec::new(), lines: Vec::new() }
     }
 
     /// Puts bars on those that are there. All have as many columns.
-    pub fn bars(&mut self, mark: Mark, heights: Vec<Option<f64>>) {
+    pub(crate) fn bars(&mut self, mark: Mark, heights: Vec<Option<f64>>) {
         self.bars.push((mark, heights));
     }
 
     /// Draws a line, with gaps where there are no values.
-    pub fn line(&mut self, mark: Mark, heights: Vec<Option<f64>>) {
+    pub(crate) fn line(&mut self, mark: Mark, heights: Vec<Option<f64>>) {
         self.lines.push((mark, heights));
     }
 
@@ -100,7 +100,7 @@ impl Graph {
     }
 
     /// Draws it; `figure` writes its highest value, or nothing.
-    pub fn draw(&self, figure: impl Fn(f64) -> String) -> Markup {
+    pub(crate) fn draw(&self, figure: impl Fn(f64) -> String) -> Markup {
         let most = self.most();
         // One unit is left free: half the width of a line at the top and at the bottom.
         let scale = if most > 0.0 { (HEIGHT - 1.0) / most } else { 0.0 };

@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, header};
 use crate::app::App;
 
 /// The value of a cookie.
-pub fn value(headers: &HeaderMap, name: &str) -> Option<String> {
+pub(crate) fn value(headers: &HeaderMap, name: &str) -> Option<String> {
     let all = headers.get_all(header::COOKIE).iter().filter_map(|header| header.to_str().ok());
     let mut pairs = all.flat_map(|header| header.split(';')).filter_map(|pair| pair.trim().split_once('='));
     // The cookie of the longest path comes first (RFC 6265, section 5.4): ours before one of `/`.
@@ -13,7 +13,7 @@ pub fn value(headers: &HeaderMap, name: &str) -> Option<String> {
 }
 
 /// The header that keeps a session in a browser, or ends it there.
-pub fn set(app: &App, headers: &HeaderMap, session: Option<&str>) -> String {
+pub(crate) fn set(app: &App, headers: &HeaderMap, session: Option<&str>) -> String {
     // Other services on this host do not get the session sent.
     let (name, path) = (&app.cookie, if app.base.is_empty() { "/" } else { &app.base });
     // A client that forges this header only keeps its own browser from sending the cookie.

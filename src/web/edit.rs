@@ -12,10 +12,10 @@ use crate::text::{of_class, option, quoted};
 use crate::trouble::Trouble;
 
 /// The fields of the form.
-pub const FIELDS: [&str; 6] = ["seen", "when", "zone", "overlap", "catch_up", "data"];
+pub(crate) const FIELDS: [&str; 6] = ["seen", "when", "zone", "overlap", "catch_up", "data"];
 
 /// The form, filled with what holds now.
-pub async fn form(app: &App, name: &str) -> Result<Markup, Trouble> {
+pub(crate) async fn form(app: &App, name: &str) -> Result<Markup, Trouble> {
     let record = app.source.look(ShowRecurring { name: name.into() }).await?;
     let (seen, now) = (record.put_at.0, record.recurring);
     let (when, zone) = match &now.schedule {
@@ -46,7 +46,7 @@ fn is_shown(app: &App, data: &Bytes) -> bool {
 }
 
 /// Carries the change out, and says what holds now.
-pub async fn done(app: &App, name: &str, fields: &Fields, by: &str) -> Result<String, Trouble> {
+pub(crate) async fn done(app: &App, name: &str, fields: &Fields, by: &str) -> Result<String, Trouble> {
     let now = app.source.look(ShowRecurring { name: name.into() }).await?;
     // The form sends all its fields: it would undo what another one has changed since.
     if fields.get("seen").is_some_and(|seen| seen != now.put_at.0.to_string()) {
@@ -59,7 +59,7 @@ pub async fn done(app: &App, name: &str, fields: &Fields, by: &str) -> Result<St
 }
 
 /// The command line that does the same.
-pub async fn command(app: &App, name: &str, fields: &Fields) -> Result<String, Trouble> {
+pub(crate) async fn command(app: &App, name: &str, fields: &Fields) -> Result<String, Trouble> {
     let now = app.source.look(ShowRecurring { name: name.into() }).await?.recurring;
     let shown = changed(now.clone(), fields).unwrap_or(now);
     Ok(line(&shown, app.redact.hides_some()))

@@ -22,7 +22,7 @@ const LONGEST: usize = 4096;
 const SLOW: Duration = Duration::from_millis(300);
 
 /// The page that asks for a token.
-pub fn page(app: &App, wrong: Option<&str>) -> Markup {
+pub(crate) fn page(app: &App, wrong: Option<&str>) -> Markup {
     layout::bare(
         app,
         "Sign in",
@@ -45,7 +45,7 @@ pub fn page(app: &App, wrong: Option<&str>) -> Markup {
 }
 
 /// Opens a session by the key.
-pub async fn by_key(
+pub(crate) async fn by_key(
     State(app): State<Arc<App>>,
     method: Method,
     headers: HeaderMap,
@@ -69,7 +69,7 @@ pub async fn by_key(
 }
 
 /// Opens a session by a token.
-pub async fn by_token(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
+pub(crate) async fn by_token(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
     // Strangers may send here: neither a slow nor a long body holds a connection.
     let read = tokio::time::timeout(Duration::from_secs(10), axum::body::to_bytes(body, LONGEST)).await;
     let Ok(Ok(bytes)) = read else { return StatusCode::BAD_REQUEST.into_response() };
@@ -86,7 +86,7 @@ pub async fn by_token(State(app): State<Arc<App>>, headers: HeaderMap, body: Bod
 }
 
 /// Ends the session.
-pub async fn leave(
+pub(crate) async fn leave(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
     Extension(visit): Extension<Visit>,

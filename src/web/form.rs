@@ -2,11 +2,11 @@
 
 /// The fields, in their order; a name may come several times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fields(pub Vec<(String, String)>);
+pub(crate) struct Fields(pub Vec<(String, String)>);
 
 impl Fields {
     /// Reads a text `name=value&…`.
-    pub fn read(text: &str) -> Fields {
+    pub(crate) fn read(text: &str) -> Fields {
         let pairs = text.split('&').filter(|pair| !pair.is_empty());
         Fields(
             pairs
@@ -17,13 +17,13 @@ impl Fields {
     }
 
     /// The first value of a name; none if it is empty.
-    pub fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(known, value)| known == name && !value.is_empty());
         found.map(|(_, value)| value.as_str())
     }
 
     /// All values of a name, without empty ones.
-    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.0
             .iter()
             .filter(move |(known, value)| known == name && !value.is_empty())

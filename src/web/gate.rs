@@ -24,7 +24,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 const FRAGMENT: &str = "tv-fragment";
 
 /// Lets a request through, or answers it.
-pub async fn watch(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn watch(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     // Asked here, as the handler takes the request.
     let is_asset = is_file(request.uri().path());
     let mut response = match judge(&app, &mut request) {
@@ -41,7 +41,7 @@ pub async fn watch(State(app): State<Arc<App>>, mut request: Request, next: Next
 }
 
 /// Gives an answer the headers that keep other sites out.
-pub fn seal(response: &mut Response) {
+pub(crate) fn seal(response: &mut Response) {
     let headers = response.headers_mut();
     let fixed = [
         ("content-security-policy", POLICY),

@@ -30,7 +30,7 @@ fn means(pattern: &str, name: &str, path: &str) -> bool {
 }
 
 /// Whether a text is as a pattern says, in which `*` stands for any text.
-pub fn fits(pattern: &str, text: &str) -> bool {
+pub(crate) fn fits(pattern: &str, text: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
     let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
     let Some(text) = text.strip_prefix(start).and_then(|text| text.strip_suffix(end)) else { return false };
@@ -40,7 +40,7 @@ pub fn fits(pattern: &str, text: &str) -> bool {
 }
 
 /// Limit of the bytes that are shown.
-pub const MOST: usize = 64 << 10;
+pub(crate) const MOST: usize = 64 << 10;
 /// Deepest nesting that is indented.
 const DEEPEST: usize = 40;
 /// What is nested deeper is not taken apart: each level takes a part of the stack.
@@ -49,7 +49,7 @@ const LEVELS: usize = 100;
 const LONGEST: usize = 4096;
 
 /// The text as JSON with its lines indented, or as it is if it is none. It must not be longer than [`MOST`].
-pub fn pretty(json: &str, redact: &Redact) -> Markup {
+pub(crate) fn pretty(json: &str, redact: &Redact) -> Markup {
     let hidden = |why: &str| PreEscaped(format!("<span class=\"mark\">hidden{why}</span>"));
     if redact.all {
         return hidden("");

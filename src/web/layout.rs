@@ -10,7 +10,7 @@ use crate::text;
 use crate::works::Work;
 
 /// The whole document, or its changing part alone.
-pub fn page(app: &App, visit: &Visit, page: &Page) -> Markup {
+pub(crate) fn page(app: &App, visit: &Visit, page: &Page) -> Markup {
     let main = main(app, visit, page);
     if visit.is_fragment {
         return main;
@@ -36,7 +36,7 @@ pub fn page(app: &App, visit: &Visit, page: &Page) -> Markup {
 }
 
 /// A document without a session: it asks for one.
-pub fn bare(app: &App, title: &str, main: &Markup) -> Markup {
+pub(crate) fn bare(app: &App, title: &str, main: &Markup) -> Markup {
     // The script would ask for what only a session gets.
     document(app, title, html! { main.bare #main { (main) } }, false)
 }
@@ -94,26 +94,26 @@ fn under_way(work: &Work) -> Markup {
 }
 
 /// What `status` says is wrong.
-pub fn reasons(reasons: &[String]) -> Markup {
+pub(crate) fn reasons(reasons: &[String]) -> Markup {
     html! { @if !reasons.is_empty() { ul.reasons { @for reason in reasons { li { (text::shown(reason)) } } } } }
 }
 
 /// The command line that does the same.
-pub fn command(app: &App, line: &str) -> Markup {
+pub(crate) fn command(app: &App, line: &str) -> Markup {
     html! { p.command { span.label { "The same in a shell" } code { (text::shown(&app.typed(line))) } } }
 }
 
 /// A table that scrolls by itself where the page is narrow.
-pub fn scrolled(label: &str, table: Markup) -> Markup {
+pub(crate) fn scrolled(label: &str, table: Markup) -> Markup {
     html! { div.scroll tabindex="0" role="group" aria-label=(label) { (table) } }
 }
 
 /// An empty list, in words.
-pub fn nothing(words: &str) -> Markup {
+pub(crate) fn nothing(words: &str) -> Markup {
     html! { p.empty { (words) } }
 }
 
 /// A link that looks like a button.
-pub fn button(app: &App, query: &str, word: &str, class: &str) -> Markup {
+pub(crate) fn button(app: &App, query: &str, word: &str, class: &str) -> Markup {
     html! { a.button.(class) href={ (app.link("/act?")) (query) } { (word) } }
 }

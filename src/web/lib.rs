@@ -1,5 +1,7 @@
 //! The web page: a process of its own, a client of the API. It draws pages on the server and changes nothing by itself.
 
+#![warn(unreachable_pub)]
+
 mod acts;
 mod ansi;
 mod answer;

@@ -29,7 +29,7 @@ const ALONE: Duration = Duration::from_secs(60);
 
 /// The subscription to the supervisor, which all open pages share.
 #[derive(Clone)]
-pub struct Live {
+pub(crate) struct Live {
     out: broadcast::Sender<Arc<str>>,
     state: Arc<Mutex<State>>,
 }
@@ -54,23 +54,23 @@ impl Default for Live {
 
 impl Live {
     /// When something changed last, as far as is known.
-    pub fn changed(&self) -> Instant {
+    pub(crate) fn changed(&self) -> Instant {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).changed
     }
 
     /// Notes that something has changed: an order of a reader was carried out.
-    pub fn touch(&self) {
+    pub(crate) fn touch(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).changed = Instant::now();
     }
 
     /// The latest events, the newest first.
-    pub fn latest(&self) -> Vec<PublishedEvent> {
+    pub(crate) fn latest(&self) -> Vec<PublishedEvent> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.latest.iter().cloned().collect()
     }
 
     /// Listens for a while, for a reader whose browser runs no script.
-    pub fn linger(&self, client: &Client) {
+    pub(crate) fn linger(&self, client: &Client) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).alone_until = Instant::now() + ALONE;
         drop(self.listen(Some(client)));
     }
@@ -92,7 +92,7 @@ impl Live {
     }
 
     /// Messages from now on. The first page that listens subscribes to the supervisor.
-    pub fn listen(&self, client: Option<&Client>) -> broadcast::Receiver<Arc<str>> {
+    pub(crate) fn listen(&self, client: Option<&Client>) -> broadcast::Receiver<Arc<str>> {
         // Before the lock: under it `follow` counts the receivers before it ends.
         let receiver = self.out.subscribe();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -197,7 +197,7 @@ fn add(topics: &mut BTreeSet<String>, news: &PublishedEvent) {
 }
 
 /// The pieces of an answer that goes on.
-pub struct Pieces(pub mpsc::Receiver<String>);
+pub(crate) struct Pieces(pub mpsc::Receiver<String>);
 
 impl Stream for Pieces {
     type Item = Result<Bytes, std::convert::Infallible>;

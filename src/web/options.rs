@@ -12,7 +12,7 @@ use crate::trouble::Trouble;
 use crate::{layout, text};
 
 /// The fields of the form: the options that a queue can have.
-pub fn fields() -> Vec<&'static str> {
+pub(crate) fn fields() -> Vec<&'static str> {
     of_queues().map(OptionName::as_str).collect()
 }
 
@@ -39,7 +39,7 @@ async fn held(app: &App, queue: &str) -> Result<Vec<Held>, Trouble> {
 }
 
 /// The options of a queue; nothing where its broker has none.
-pub async fn section(app: &App, queue: &str, button: Markup) -> Markup {
+pub(crate) async fn section(app: &App, queue: &str, button: Markup) -> Markup {
     let Ok(all) = held(app, queue).await else { return html! {} };
     let known = |one: &&Held| one.own.is_some() || one.all.is_some();
     html! {
@@ -66,7 +66,7 @@ pub async fn section(app: &App, queue: &str, button: Markup) -> Markup {
 }
 
 /// The form, filled with what the queue has of its own.
-pub async fn form(app: &App, queue: &str) -> Result<Markup, Trouble> {
+pub(crate) async fn form(app: &App, queue: &str) -> Result<Markup, Trouble> {
     let all = held(app, queue).await?;
     Ok(html! {
         @for one in &all {
@@ -94,7 +94,7 @@ async fn changes(app: &App, queue: &str, fields: &Fields) -> Result<Vec<Change>,
 }
 
 /// Carries a form out, and says what was done.
-pub async fn done(app: &App, queue: &str, fields: &Fields, by: &str) -> Result<String, Trouble> {
+pub(crate) async fn done(app: &App, queue: &str, fields: &Fields, by: &str) -> Result<String, Trouble> {
     let changes = changes(app, queue, fields).await?;
     // All are checked before the first is set.
     for (name, wanted) in &changes {
@@ -118,7 +118,7 @@ pub async fn done(app: &App, queue: &str, fields: &Fields, by: &str) -> Result<S
 }
 
 /// The command lines that do the same; without a change the one that shows what holds.
-pub async fn command(app: &App, queue: &str, fields: &Fields) -> Result<String, Trouble> {
+pub(crate) async fn command(app: &App, queue: &str, fields: &Fields) -> Result<String, Trouble> {
     let lines: Vec<String> = changes(app, queue, fields)
         .await?
         .into_iter()

@@ -9,7 +9,7 @@ use crate::text::{names, of_class, option};
 
 /// What a reader can order.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Order {
+pub(crate) enum Order {
     /// Puts these jobs back to waiting.
     Retry(Vec<String>),
     /// Forgets these jobs.
@@ -37,7 +37,7 @@ pub enum Order {
 
 /// What a name is the name of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Thing {
+pub(crate) enum Thing {
     /// A queue of jobs.
     Queue,
     /// A pool of workers.
@@ -48,7 +48,7 @@ pub enum Thing {
 
 /// What is done with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub(crate) enum Deed {
     /// It rests until it is resumed.
     Pause,
     /// It goes on again.
@@ -138,7 +138,7 @@ fn job(fields: &Fields) -> Option<String> {
 
 impl Order {
     /// Reads an order; none if it is none of ours.
-    pub fn read(fields: &Fields) -> Option<Order> {
+    pub(crate) fn read(fields: &Fields) -> Option<Order> {
         let act = fields.get("act")?;
         if let Some((_, read)) = OF_JOBS.iter().find(|(name, _)| *name == act) {
             return read(fields);
@@ -153,7 +153,7 @@ impl Order {
     }
 
     /// What is asked, as a title.
-    pub fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         let jobs = |jobs: &[String]| match jobs {
             [_] => "this job".to_owned(),
             _ => format!("{} jobs", jobs.len()),
@@ -182,7 +182,7 @@ impl Order {
     }
 
     /// The word on the button that does it.
-    pub fn verb(&self) -> &'static str {
+    pub(crate) fn verb(&self) -> &'static str {
         match self {
             Order::Retry(_) => "Retry",
             Order::Discard(_) => "Discard",
@@ -198,7 +198,7 @@ impl Order {
     }
 
     /// Whether it cannot be taken back.
-    pub fn is_final(&self) -> bool {
+    pub(crate) fn is_final(&self) -> bool {
         match self {
             Order::Discard(_) | Order::Cancel(_) => true,
             Order::Bulk(bulk) => bulk.act == Act::Discard,
@@ -208,7 +208,7 @@ impl Order {
     }
 
     /// The command line that does the same. `fields` are those that its form has.
-    pub fn command(&self, fields: &Fields) -> String {
+    pub(crate) fn command(&self, fields: &Fields) -> String {
         // Options stand before names, of which some may look like one.
         let of = |verb: &str, jobs: &[String]| {
             format!("taskvisor job {verb} {}", names(jobs.iter().map(String::as_str)))
@@ -263,7 +263,7 @@ impl Order {
 }
 
 /// The command line that puts a job like this one with the fields of a form, or with its own.
-pub fn again(before: &JobRecord, fields: &Fields, redact: &Redact) -> String {
+pub(crate) fn again(before: &JobRecord, fields: &Fields, redact: &Redact) -> String {
     let mut line = "taskvisor put".to_owned();
     let mut add = |name: &str, value: &str| line += &option(name, value);
     if before.priority != 0 {

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use crate::assets;
 
 /// An answer of HTML, compressed where the browser takes that, and empty where it has it already.
-pub fn packed(code: StatusCode, headers: &HeaderMap, html: &str) -> Response {
+pub(crate) fn packed(code: StatusCode, headers: &HeaderMap, html: &str) -> Response {
     let mut hash = DefaultHasher::new();
     html.hash(&mut hash);
     let tag = format!("\"{:016x}\"", hash.finish());

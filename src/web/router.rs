@@ -19,7 +19,7 @@ type Shared = State<Arc<App>>;
 type Visitor = Extension<Visit>;
 
 /// The page, below its path.
-pub fn router(app: Arc<App>) -> Router {
+pub(crate) fn router(app: Arc<App>) -> Router {
     let pages = Router::new()
         .route("/", get(overview))
         .route("/jobs", get(jobs))

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use model::{Millis, format_duration};
 
 /// A count with its thousands apart.
-pub fn count(number: u64) -> String {
+pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
     for (place, digit) in digits.chars().enumerate() {
@@ -20,12 +20,12 @@ pub fn count(number: u64) -> String {
 }
 
 /// A count with what is counted.
-pub fn counted(number: u64, one: &str, more: &str) -> String {
+pub(crate) fn counted(number: u64, one: &str, more: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { more })
 }
 
 /// A duration in two units at most, below ten seconds with tenths.
-pub fn age(duration: Duration) -> String {
+pub(crate) fn age(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         0 if duration.as_millis() < 100 => format!("{}ms", duration.as_millis()),
@@ -37,18 +37,18 @@ pub fn age(duration: Duration) -> String {
 }
 
 /// A duration of this number of seconds: none for NaN and below 0, at most 1e9, which are 31 years.
-pub fn seconds(seconds: f64) -> Duration {
+pub(crate) fn seconds(seconds: f64) -> Duration {
     // The conversion panics for NaN, which `clamp` leaves, and for what is too long: a broker may give any number.
     if seconds.is_nan() { Duration::ZERO } else { Duration::from_secs_f64(seconds.clamp(0.0, 1e9)) }
 }
 
 /// From one moment to another; nothing if it is not later.
-pub fn between(from: Millis, to: Millis) -> Duration {
+pub(crate) fn between(from: Millis, to: Millis) -> Duration {
     Duration::from_millis(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0))
 }
 
 /// Bytes with three digits.
-pub fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["B", "K", "M", "G"] {
         // At 1000 and not at 1024, where it would have four digits.
@@ -64,7 +64,7 @@ pub fn size(bytes: u64) -> String {
 }
 
 /// A moment by the clock of the zone.
-pub fn moment(at: Millis, zone: &TimeZone) -> String {
+pub(crate) fn moment(at: Millis, zone: &TimeZone) -> String {
     match jiff::Timestamp::from_millisecond(at.0) {
         Ok(at) => at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
         // jiff knows the years from -9999 to 9999.
@@ -73,7 +73,7 @@ pub fn moment(at: Millis, zone: &TimeZone) -> String {
 }
 
 /// How long ago it was, or how soon it comes, with the exact time behind it.
-pub fn when(at: Millis, now: Millis, zone: &TimeZone) -> Markup {
+pub(crate) fn when(at: Millis, now: Millis, zone: &TimeZone) -> Markup {
     let (left, ago) = (whole(between(now, at)), whole(between(at, now)));
     let text = match (left.is_zero(), ago.is_zero()) {
         (false, _) => format!("in {}", age(left)),
@@ -84,12 +84,12 @@ pub fn when(at: Millis, now: Millis, zone: &TimeZone) -> Markup {
 }
 
 /// An age, with the moment behind it.
-pub fn since(at: Millis, now: Millis, zone: &TimeZone) -> Markup {
+pub(crate) fn since(at: Millis, now: Millis, zone: &TimeZone) -> Markup {
     html! { time datetime=(at.rfc3339()) title=(moment(at, zone)) { (age(whole(between(at, now)))) } }
 }
 
 /// In whole seconds: tenths would only flicker.
-pub fn whole(duration: Duration) -> Duration {
+pub(crate) fn whole(duration: Duration) -> Duration {
     Duration::from_secs(duration.as_secs())
 }
 

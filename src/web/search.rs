@@ -6,7 +6,7 @@ use crate::json::Redact;
 
 /// A search line that was read.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Search {
+pub(crate) struct Search {
     /// The jobs it selects.
     pub filter: Filter,
     /// What of it could not be read, in words.
@@ -14,11 +14,11 @@ pub struct Search {
 }
 
 /// What a search line can hold, for people.
-pub const HELP: &str = "state:failed queue:mail class:mail.* tag:x batch:NAME group:\"exit 1\" error:refused recurring:nightly since:2h until:1h is:tracked id:0199ab, and words of ids, classes, queues, tags, groups, titles and errors";
+pub(crate) const HELP: &str = "state:failed queue:mail class:mail.* tag:x batch:NAME group:\"exit 1\" error:refused recurring:nightly since:2h until:1h is:tracked id:0199ab, and words of ids, classes, queues, tags, groups, titles and errors";
 
 impl Search {
     /// Reads a search line. What is hidden is not searched: what is found would tell it.
-    pub fn read(line: &str, now: Millis, redact: &Redact) -> Search {
+    pub(crate) fn read(line: &str, now: Millis, redact: &Redact) -> Search {
         let (mut search, mut loose) = (Search::default(), Vec::new());
         for word in words(line) {
             if let Err(fault) = search.add(&word, now, redact, &mut loose) {
@@ -102,7 +102,7 @@ fn words(line: &str) -> Vec<String> {
 }
 
 /// A word of a search line: the name with its value, quoted if it has blanks.
-pub fn word(name: &str, value: &str) -> String {
+pub(crate) fn word(name: &str, value: &str) -> String {
     match value.is_empty() || value.contains(char::is_whitespace) {
         true => format!("{name}:\"{value}\""),
         false => format!("{name}:{value}"),

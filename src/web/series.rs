@@ -6,7 +6,7 @@ use model::{Millis, OneSeries, SeriesStep, TimeSeries};
 
 /// How far a chart goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Span {
+pub(crate) enum Span {
     /// The last hour, in minutes.
     Hour,
     /// The last day, in stretches of 20 minutes.
@@ -15,17 +15,17 @@ pub enum Span {
 
 impl Span {
     /// Both, with their words in a URL and on a page.
-    pub const ALL: [(Span, &'static str, &'static str); 2] =
+    pub(crate) const ALL: [(Span, &'static str, &'static str); 2] =
         [(Span::Hour, "hour", "The last hour"), (Span::Day, "day", "The last day")];
 
     /// The span that a URL asks for.
-    pub fn of(url: &str) -> Span {
+    pub(crate) fn of(url: &str) -> Span {
         let query = url.split_once('?').map_or("", |(_, query)| query);
         if query.split('&').any(|part| part == "span=day") { Span::Day } else { Span::Hour }
     }
 
     /// The steps of which it is made.
-    pub fn step(self) -> SeriesStep {
+    pub(crate) fn step(self) -> SeriesStep {
         match self {
             Span::Hour => SeriesStep::TenSeconds,
             Span::Day => SeriesStep::Minute,
@@ -33,19 +33,19 @@ impl Span {
     }
 
     /// Length of a column.
-    pub fn width(self) -> Duration {
+    pub(crate) fn width(self) -> Duration {
         Duration::from_secs(if self == Span::Hour { 60 } else { 1200 })
     }
 
     /// Number of columns.
-    pub fn columns(self) -> usize {
+    pub(crate) fn columns(self) -> usize {
         if self == Span::Hour { 60 } else { 72 }
     }
 }
 
 /// What happened in one column, or in several.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Column {
+pub(crate) struct Column {
     /// Jobs that were put.
     pub put: u64,
     /// Attempts that began.
@@ -96,7 +96,7 @@ impl Column {
 
 /// The columns of a span, the newest last, and when the first begins.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Columns {
+pub(crate) struct Columns {
     /// When the first begins.
     pub from: Millis,
     /// Length of each.
@@ -107,7 +107,7 @@ pub struct Columns {
 
 impl Columns {
     /// Those of the first series of an answer. Columns before the supervisor's start are empty.
-    pub fn of(answer: &TimeSeries, span: Span) -> Columns {
+    pub(crate) fn of(answer: &TimeSeries, span: Span) -> Columns {
         let (width, step) = (span.width().as_millis() as i64, answer.step.as_millis().max(1) as i64);
         // Columns begin at multiples of their width: else all bars would change with each look.
         let last = answer.now.0.div_euclid(width);
@@ -126,7 +126,7 @@ impl Columns {
     }
 
     /// The same in at most this number of columns, for a table.
-    pub fn fewer(&self, most: usize) -> Columns {
+    pub(crate) fn fewer(&self, most: usize) -> Columns {
         let each = self.all.len().div_ceil(most.max(1)).max(1);
         let sum = |columns: &[Column]| {
             columns.iter().fold(Column::default(), |mut sum, column| {
@@ -139,12 +139,12 @@ impl Columns {
     }
 
     /// All of them together.
-    pub fn sum(&self) -> Column {
+    pub(crate) fn sum(&self) -> Column {
         self.fewer(1).all.first().copied().unwrap_or_default()
     }
 
     /// When a column begins.
-    pub fn begin(&self, column: usize) -> Millis {
+    pub(crate) fn begin(&self, column: usize) -> Millis {
         Millis(self.from.0 + column as i64 * self.width.as_millis() as i64)
     }
 }

@@ -29,7 +29,7 @@ pub struct Token {
 
 /// Something to tell the reader on the next page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Notice {
+pub(crate) struct Notice {
     /// What was done, or why not.
     pub text: String,
     /// The command that does the same.
@@ -39,7 +39,7 @@ pub struct Notice {
 }
 
 /// All sessions. They are in memory alone: with the process they end.
-pub struct Sessions {
+pub(crate) struct Sessions {
     inner: Mutex<Inner>,
     read_only: bool,
 }
@@ -64,7 +64,7 @@ const IDLE: Duration = Duration::from_secs(12 * 3600);
 
 impl Sessions {
     /// No sessions yet. `read_only`: nobody may change anything.
-    pub fn new(read_only: bool) -> Sessions {
+    pub(crate) fn new(read_only: bool) -> Sessions {
         Sessions { inner: Mutex::default(), read_only }
     }
 
@@ -74,14 +74,14 @@ impl Sessions {
     }
 
     /// Makes a key that opens one session.
-    pub fn make_key(&self) -> io::Result<String> {
+    pub(crate) fn make_key(&self) -> io::Result<String> {
         let key = secret()?;
         self.inner().key = Some(key.clone());
         Ok(key)
     }
 
     /// Takes these tokens from now on, and ends all sessions.
-    pub fn set_tokens(&self, tokens: Vec<Token>) {
+    pub(crate) fn set_tokens(&self, tokens: Vec<Token>) {
         let mut inner = self.inner();
         inner.tokens = tokens;
         // Who came in by a token that was taken away must not stay in.
@@ -89,12 +89,12 @@ impl Sessions {
     }
 
     /// Whether a token opens the page.
-    pub fn takes_tokens(&self) -> bool {
+    pub(crate) fn takes_tokens(&self) -> bool {
         !self.inner().tokens.is_empty()
     }
 
     /// Opens a session with the key, which is spent then.
-    pub fn by_key(&self, key: &str) -> io::Result<Option<String>> {
+    pub(crate) fn by_key(&self, key: &str) -> io::Result<Option<String>> {
         let mut inner = self.inner();
         if !inner.key.as_ref().is_some_and(|known| same(known, key)) {
             return Ok(None);
@@ -104,7 +104,7 @@ impl Sessions {
     }
 
     /// Opens a session with a token.
-    pub fn by_token(&self, shown: &str) -> io::Result<Option<String>> {
+    pub(crate) fn by_token(&self, shown: &str) -> io::Result<Option<String>> {
         let mut inner = self.inner();
         // All are compared, so that the time does not say which one it is like.
         let fits = |found, token: &Token| if same(&token.text, shown) { Some(token.role) } else { found };
@@ -115,7 +115,7 @@ impl Sessions {
     }
 
     /// What this session may do, if it is one.
-    pub fn role(&self, session: &str) -> Option<Role> {
+    pub(crate) fn role(&self, session: &str) -> Option<Role> {
         let mut inner = self.inner();
         let found = inner.open.get_mut(session)?;
         if found.seen.elapsed() > IDLE {
@@ -127,24 +127,24 @@ impl Sessions {
     }
 
     /// Whether it is a session still. To be asked is no use of it.
-    pub fn lives(&self, session: &str) -> bool {
+    pub(crate) fn lives(&self, session: &str) -> bool {
         self.inner().open.get(session).is_some_and(|found| found.seen.elapsed() <= IDLE)
     }
 
     /// Ends a session.
-    pub fn end(&self, session: &str) {
+    pub(crate) fn end(&self, session: &str) {
         self.inner().open.remove(session);
     }
 
     /// Keeps a notice for the next page of a session.
-    pub fn tell(&self, session: &str, notice: Notice) {
+    pub(crate) fn tell(&self, session: &str, notice: Notice) {
         if let Some(found) = self.inner().open.get_mut(session) {
             found.notice = Some(notice);
         }
     }
 
     /// The notice for this page, if there is one.
-    pub fn told(&self, session: &str) -> Option<Notice> {
+    pub(crate) fn told(&self, session: &str) -> Option<Notice> {
         self.inner().open.get_mut(session)?.notice.take()
     }
 }

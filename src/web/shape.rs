@@ -26,7 +26,7 @@ const BAN: &str = "M6 1a5 5 0 1 0 0 10a5 5 0 1 0 0-10zM6 2.4a3.6 3.6 0 0 1 2.1.7
 const ALERT: &str = "M6 .8L11.6 10.8H.4zM5.3 4.2v3h1.4v-3zM5.3 8.1v1.3h1.4V8.1z";
 
 /// The state of a job.
-pub fn job(state: JobState) -> Markup {
+pub(crate) fn job(state: JobState) -> Markup {
     badge(state.as_str(), of_job(state), state.as_str())
 }
 
@@ -44,7 +44,7 @@ fn of_job(state: JobState) -> &'static str {
 }
 
 /// The verdict on the whole.
-pub fn health(health: Health) -> Markup {
+pub(crate) fn health(health: Health) -> Markup {
     let (class, path) = match health {
         Health::Healthy => ("complete", DISC),
         Health::Degraded => ("held", ALERT),
@@ -54,7 +54,7 @@ pub fn health(health: Health) -> Markup {
 }
 
 /// The weight of a finding.
-pub fn fitness(state: Fitness) -> Markup {
+pub(crate) fn fitness(state: Fitness) -> Markup {
     let (class, path) = match state {
         Fitness::Ok => ("complete", TICK),
         Fitness::Less => ("held", ALERT),
@@ -64,11 +64,11 @@ pub fn fitness(state: Fitness) -> Markup {
 }
 
 /// Something that is paused.
-pub fn paused() -> Markup {
+pub(crate) fn paused() -> Markup {
     badge("held", BARS, "paused")
 }
 /// The state of a slot.
-pub fn slot(state: SlotState) -> Markup {
+pub(crate) fn slot(state: SlotState) -> Markup {
     let (class, path) = match state {
         SlotState::Down => ("held", DASH),
         SlotState::Starting => ("delayed", CLOCK),
@@ -81,6 +81,6 @@ pub fn slot(state: SlotState) -> Markup {
 }
 
 /// Something that needs a look.
-pub fn alert(word: &str) -> Markup {
+pub(crate) fn alert(word: &str) -> Markup {
     badge("failed", ALERT, word)
 }

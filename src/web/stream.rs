@@ -22,7 +22,7 @@ use crate::live::Pieces;
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Says which parts of pages change.
-pub async fn live(
+pub(crate) async fn live(
     State(app): State<Arc<App>>,
     Extension(doing): Extension<Arc<Activity>>,
     Extension(visit): Extension<Visit>,
@@ -58,7 +58,7 @@ async fn told(app: &App, visit: &Visit, out: &mpsc::Sender<String>, piece: Strin
 }
 
 /// Follows the output of a job as HTML.
-pub async fn output(
+pub(crate) async fn output(
     State(app): State<Arc<App>>,
     Extension(doing): Extension<Arc<Activity>>,
     Extension(visit): Extension<Visit>,

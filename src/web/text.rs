@@ -10,7 +10,7 @@ const SHORT: usize = 120;
 
 /// A text in one line. Control characters and changes of direction are shown as marks, and the text cannot turn the
 /// direction of what stands beside it.
-pub fn shown(text: &str) -> Markup {
+pub(crate) fn shown(text: &str) -> Markup {
     let mut out = String::with_capacity(text.len() + 16);
     out.push_str("<bdi>");
     text.chars().for_each(|letter| add(&mut out, letter, false));
@@ -19,7 +19,7 @@ pub fn shown(text: &str) -> Markup {
 }
 
 /// The same, cut where it is longer than a list has room for.
-pub fn short(text: &str) -> Markup {
+pub(crate) fn short(text: &str) -> Markup {
     match text.char_indices().nth(SHORT) {
         None => shown(text),
         Some((end, _)) => {
@@ -31,14 +31,14 @@ pub fn short(text: &str) -> Markup {
 }
 
 /// Text of several lines, for an element that keeps them.
-pub fn lines(text: &str) -> Markup {
+pub(crate) fn lines(text: &str) -> Markup {
     let mut out = String::with_capacity(text.len() + 16);
     text.chars().for_each(|letter| add(&mut out, letter, true));
     PreEscaped(out)
 }
 
 /// Adds one letter; `keeps_lines` says whether line ends and tabs keep their meaning.
-pub fn add(out: &mut String, letter: char, keeps_lines: bool) {
+pub(crate) fn add(out: &mut String, letter: char, keeps_lines: bool) {
     match letter {
         // Five letters are all that HTML needs in text and in quoted attributes.
         '<' => out.push_str("&lt;"),
@@ -71,7 +71,7 @@ fn mark(out: &mut String, letter: char) {
 }
 
 /// A word as a shell reads it back.
-pub fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     // Which other letters are special differs from shell to shell.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
@@ -82,7 +82,7 @@ pub fn quoted(word: &str) -> String {
 }
 
 /// Words as the last ones of a command: one that begins as an option does would be read as one.
-pub fn names<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn names<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let words: Vec<&str> = words.into_iter().collect();
     let mark = if words.iter().any(|word| word.starts_with('-')) { "-- " } else { "" };
     let words: Vec<String> = words.into_iter().map(quoted).collect();
@@ -90,7 +90,7 @@ pub fn names<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
 }
 
 /// Queue, class and data as the last words of a `put`, for which what stands behind `--` is a command.
-pub fn of_class(queue: &str, class: &str, data: &str) -> String {
+pub(crate) fn of_class(queue: &str, class: &str, data: &str) -> String {
     // A number below 0 stays one with a blank before it.
     let data = if data.starts_with('-') { quoted(&format!(" {data}")) } else { quoted(data) };
     match queue.starts_with('-') || class.starts_with('-') {
@@ -100,12 +100,12 @@ pub fn of_class(queue: &str, class: &str, data: &str) -> String {
 }
 
 /// An option of a command with its value, and a blank before it.
-pub fn option(name: &str, value: &str) -> String {
+pub(crate) fn option(name: &str, value: &str) -> String {
     format!(" --{name}{}{}", if value.starts_with('-') { "=" } else { " " }, quoted(value))
 }
 
 /// Text for a path segment or a query value of a URL.
-pub fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
@@ -120,12 +120,12 @@ pub fn encoded(text: &str) -> String {
 
 /// A name as a path segment of a link. Browsers take `.` and `..` for places, encoded or not: a tilde stands before
 /// them, and one more before a name that has it already.
-pub fn segment(name: &str) -> String {
+pub(crate) fn segment(name: &str) -> String {
     format!("{}{}", if is_dots(name) { "~" } else { "" }, encoded(name))
 }
 
 /// The name that a decoded path segment means.
-pub fn named(segment: &str) -> &str {
+pub(crate) fn named(segment: &str) -> &str {
     segment.strip_prefix('~').filter(|rest| is_dots(rest)).unwrap_or(segment)
 }
 

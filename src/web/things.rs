@@ -10,7 +10,7 @@ use crate::trouble::Trouble;
 use crate::{edit, options, say};
 
 /// Carries one out, and says what was done.
-pub async fn done(
+pub(crate) async fn done(
     app: &App,
     thing: Thing,
     deed: Deed,

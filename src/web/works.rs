@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 /// An order that is being carried out, or was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Work {
+pub(crate) struct Work {
     number: u64,
     /// What is done.
     pub what: String,
@@ -21,7 +21,7 @@ pub struct Work {
 
 /// The latest orders.
 #[derive(Clone, Default)]
-pub struct Works(Arc<Mutex<(u64, Vec<Work>)>>);
+pub(crate) struct Works(Arc<Mutex<(u64, Vec<Work>)>>);
 
 /// Limit of the orders that are kept.
 const KEPT: usize = 20;
@@ -34,7 +34,7 @@ impl Works {
     }
 
     /// A new order; gives its number.
-    pub fn begin(&self, what: String) -> u64 {
+    pub(crate) fn begin(&self, what: String) -> u64 {
         let mut inner = self.inner();
         inner.0 += 1;
         let number = inner.0;
@@ -49,7 +49,7 @@ impl Works {
     }
 
     /// More of it is done; with `end` it is over.
-    pub fn note(&self, number: u64, done: u64, end: Option<Result<(), String>>) {
+    pub(crate) fn note(&self, number: u64, done: u64, end: Option<Result<(), String>>) {
         if let Some(work) = self.inner().1.iter_mut().find(|work| work.number == number) {
             work.done += done;
             (work.end, work.at) = (end, Instant::now());
@@ -57,7 +57,7 @@ impl Works {
     }
 
     /// Those that go on, or have failed in the last ten minutes.
-    pub fn shown(&self) -> Vec<Work> {
+    pub(crate) fn shown(&self) -> Vec<Work> {
         let is_shown = |work: &&Work| match work.end {
             None => true,
             Some(Ok(())) => false,

@@ -1,5 +1,7 @@
 //! Frames: bytes in, values out. No I/O here.
 
+#![warn(unreachable_pub)]
+
 mod ask;
 pub mod fault;
 mod fields;

@@ -1,6 +1,8 @@
 //! Tasks in the form of QuantumLeap's work queue: ids that name their owner, a status, and what is shown of them. Pure:
 //! it only converts values.
 
+#![warn(unreachable_pub)]
+
 mod id;
 mod notification;
 mod settings;

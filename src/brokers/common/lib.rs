@@ -3,6 +3,8 @@
 //!
 //! It may use the contract (`broker`) and the model. The rest of the program sees none of it.
 
+#![warn(unreachable_pub)]
+
 pub mod cancel;
 pub mod circle;
 mod damper;

@@ -27,7 +27,7 @@ pub(super) enum Write {
 
 impl Write {
     /// What failed if it fails.
-    pub fn what(&self) -> &'static str {
+    pub(crate) fn what(&self) -> &'static str {
         match self {
             Write::Adopt(..) => "failed to write jobs into the ledger",
             Write::Ends(..) | Write::Discarded(..) => "failed to write ends of jobs into the ledger",
@@ -40,7 +40,7 @@ impl Write {
     }
 
     /// About the bytes that it holds.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         // About what ids and numbers take beside the texts.
         const EACH: usize = 256;
         match self {
@@ -58,7 +58,7 @@ impl Write {
     }
 
     /// Makes it; gives the answers for deliveries.
-    pub async fn make(self, store: &Sqlite) -> Result<Vec<Adopted>, Error> {
+    pub(crate) async fn make(self, store: &Sqlite) -> Result<Vec<Adopted>, Error> {
         match self {
             Write::Adopt(request, given) => return store.adopt(request, given).await,
             Write::Ends(ends, messages) => drop(store.note_ends(ends, messages).await?),

@@ -4,6 +4,8 @@
 //! The broker is the truth about who may run; the ledger never grants anything. A ledger that is lost or slow loses history,
 //! never a job: every call here has an answer without it. What a full disk refuses is written later.
 
+#![warn(unreachable_pub)]
+
 mod ask;
 mod change;
 mod queue;

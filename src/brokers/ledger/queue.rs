@@ -26,17 +26,17 @@ pub(super) struct Owed {
 }
 
 impl Owed {
-    pub fn is_nothing(&self) -> bool {
+    pub(crate) fn is_nothing(&self) -> bool {
         self.writes.is_empty() && !self.in_hand
     }
 
-    pub fn next_place(&mut self) -> u64 {
+    pub(crate) fn next_place(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
     /// Lets a write begin; false = others come first.
-    pub fn begin(&mut self, place: u64) -> bool {
+    pub(crate) fn begin(&mut self, place: u64) -> bool {
         if self.is_nothing() {
             self.under_way.insert(place, false);
         }
@@ -45,7 +45,7 @@ impl Owed {
 
     /// A write has ended. Is it owed? It is if the disk refuses it (`may_pass`), and also if one before it has failed
     /// while it was under way: that one changes again what this one has changed.
-    pub fn end(&mut self, place: u64, write: Write, may_pass: bool, is_made: bool) -> bool {
+    pub(crate) fn end(&mut self, place: u64, write: Write, may_pass: bool, is_made: bool) -> bool {
         let is_overtaken = self.under_way.remove(&place).unwrap_or(false);
         if may_pass {
             self.under_way.range_mut(place..).for_each(|(_, is_overtaken)| *is_overtaken = true);
@@ -58,7 +58,7 @@ impl Owed {
     }
 
     /// The first, to be written.
-    pub fn take(&mut self) -> Option<(u64, Write)> {
+    pub(crate) fn take(&mut self) -> Option<(u64, Write)> {
         let (place, bytes, first) = self.writes.pop_front()?;
         self.bytes -= bytes;
         self.in_hand = true;
@@ -66,7 +66,7 @@ impl Owed {
     }
 
     /// What came of it: it is owed again if the disk refuses it.
-    pub fn paid(&mut self, place: u64, write: Write, may_pass: bool) {
+    pub(crate) fn paid(&mut self, place: u64, write: Write, may_pass: bool) {
         self.in_hand = false;
         if may_pass {
             self.owe(place, write);

@@ -32,21 +32,21 @@ fn may_pass<T>(answer: &Result<T, Error>) -> bool {
 }
 
 impl Writer {
-    pub fn new(store: Arc<Sqlite>) -> Arc<Writer> {
+    pub(crate) fn new(store: Arc<Sqlite>) -> Arc<Writer> {
         let wrong = store.complaints();
         let (prepared, owed, paying) = (OnceCell::new(), Mutex::default(), tokio::sync::Mutex::default());
         Arc::new(Writer { store, prepared, wrong, owed, paying })
     }
 
     /// Makes the table of deliveries, once.
-    pub async fn prepare(&self) -> Result<(), Error> {
+    pub(crate) async fn prepare(&self) -> Result<(), Error> {
         self.prepared.get_or_try_init(async || self.store.keep_deliveries().await).await?;
         Ok(())
     }
 
     /// Makes a change, after those before it. One that the disk refuses is made as soon as the disk works again, also if
     /// nobody waits for the answer any more.
-    pub async fn write(self: Arc<Self>, write: Write) -> Result<Vec<Adopted>, Error> {
+    pub(crate) async fn write(self: Arc<Self>, write: Write) -> Result<Vec<Adopted>, Error> {
         let what = write.what();
         let place = self.owed().next_place();
         let made = tokio::spawn(async move {
@@ -83,7 +83,7 @@ impl Writer {
     }
 
     /// Makes the changes that are owed, in order, up to the first that the disk refuses again.
-    pub async fn pay(&self) -> Result<(), Error> {
+    pub(crate) async fn pay(&self) -> Result<(), Error> {
         if self.owed().is_nothing() {
             return Ok(());
         }

@@ -1,6 +1,8 @@
 //! Jobs in a Redis or Valkey that several hosts share, in the keys of qless: other programs that use qless see our
 //! jobs, and we see theirs. One script makes all changes to jobs (see `script/`), so each request is atomic.
 
+#![warn(unreachable_pub)]
+
 mod adapter;
 mod ask;
 mod awaited;

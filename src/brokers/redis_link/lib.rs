@@ -1,6 +1,8 @@
 //! The connection to a Redis or Valkey, for every broker that uses one: URL, TLS, connection, the server's clock, and
 //! the meaning of errors. It knows no keys and no jobs.
 
+#![warn(unreachable_pub)]
+
 mod address;
 mod arrivals;
 mod backoff;

@@ -8,7 +8,7 @@ use model::Instant;
 
 /// The mark of the data that this process has seen last.
 #[derive(Default)]
-pub struct Memory(Mutex<Option<String>>);
+pub(crate) struct Memory(Mutex<Option<String>>);
 
 impl Memory {
     /// Takes in the mark that was found, empty if none can be kept. Gives whether the data is other data than before.

@@ -6,6 +6,8 @@
 //! No message announces a new job: [`Arrivals`](redis_link::Arrivals) notices it. An idle supervisor looks for
 //! due jobs once a second.
 
+#![warn(unreachable_pub)]
+
 mod adapter;
 mod settings;
 mod shared;

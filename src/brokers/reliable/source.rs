@@ -24,7 +24,7 @@ use redis_link::values::{Text, read, write_list};
 use redis_link::{Arrivals, Link};
 
 /// A Redis with the keys of the tutorial.
-pub struct Reliable {
+pub(crate) struct Reliable {
     shared: Arc<Shared>,
     /// They end with this value.
     tasks: Mutex<JoinSet<()>>,

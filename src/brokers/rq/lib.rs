@@ -6,6 +6,8 @@
 //! hash `<prefix>:taskvisor:held` names it. Each change names its execution; a change by an execution that is over does
 //! nothing. Each call is one run of one script (see `script/`).
 
+#![warn(unreachable_pub)]
+
 mod adapter;
 mod chores;
 mod commands;

@@ -26,7 +26,7 @@ use redis_link::Arrivals;
 use redis_link::values::{Text, write_list};
 
 /// RQ's jobs in one Redis.
-pub struct Rq {
+pub(crate) struct Rq {
     pub(super) shared: Arc<Shared>,
     /// They end with this value.
     tasks: Mutex<JoinSet<()>>,

@@ -61,6 +61,8 @@
 //! The counters in `queue` are the program's: who edits jobs with the `sqlite3` shell has to keep them.
 //! In the store a job has one owner of its lease; an expired lease goes back unspent, counted as an interruption.
 
+#![warn(unreachable_pub)]
+
 mod adapter;
 mod admin;
 mod adopt;

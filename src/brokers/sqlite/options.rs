@@ -38,10 +38,10 @@ impl Default for Options {
 }
 
 /// A question to the system that can fail.
-pub type Probe<A, T> = Arc<dyn Fn(&A) -> io::Result<T> + Send + Sync>;
+pub(crate) type Probe<A, T> = Arc<dyn Fn(&A) -> io::Result<T> + Send + Sync>;
 
 /// Names a job of this class and payload in lists.
-pub type Title = Arc<dyn Fn(&Class, &Payload) -> String + Send + Sync>;
+pub(crate) type Title = Arc<dyn Fn(&Class, &Payload) -> String + Send + Sync>;
 
 /// The clocks, disk and file system of a store, and how its lists name a job. Tests replace parts of it.
 #[derive(Clone)]

@@ -46,7 +46,7 @@ pub(super) struct Message {
 
 impl Message {
     /// Its job and the number of this delivery.
-    pub fn delivery(&self) -> (JobId, u32) {
+    pub(crate) fn delivery(&self) -> (JobId, u32) {
         (self.job.as_str().into(), self.received)
     }
 }

@@ -5,6 +5,8 @@
 //! It never asks the service for counts to choose a queue. It never ends a poll before its answer while it serves: a
 //! message that SQS has already given to the poll would stay invisible until its time is over.
 
+#![warn(unreachable_pub)]
+
 mod adapter;
 mod address;
 mod body;

@@ -32,7 +32,7 @@ use select::{Here, Wish};
 const PATIENCE: u32 = 6;
 
 /// A broker whose jobs wait in Amazon SQS.
-pub struct Sqs {
+pub(crate) struct Sqs {
     pub(super) shared: Arc<Shared>,
     /// The polls of all queues. They end with this value.
     polls: Mutex<JoinSet<()>>,

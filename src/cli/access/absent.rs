@@ -8,7 +8,7 @@ use failure::{Failure, exit};
 
 /// What to do where there is no store yet.
 #[derive(Clone, Copy)]
-pub enum Absent {
+pub(super) enum Absent {
     /// The store is made: the command has something to keep.
     Make,
     /// The command is refused, and makes nothing.
@@ -17,7 +17,7 @@ pub enum Absent {
 
 impl Absent {
     /// Prepares the place of the store, if the broker is a file.
-    pub fn store(self, config: &Config) -> Result<(), Failure> {
+    pub(super) fn store(self, config: &Config) -> Result<(), Failure> {
         let Some(file) = config.broker.file() else { return Ok(()) };
         refuse_gone_store(config)?;
         match self {

@@ -7,7 +7,7 @@ use model::verb::Ability;
 
 impl Access {
     /// The card of the broker, if it is known.
-    pub async fn card(&self) -> Result<Option<&'static Card>, Failure> {
+    pub(crate) async fn card(&self) -> Result<Option<&'static Card>, Failure> {
         match self {
             Access::Store(store) => Ok(Some(store.card())),
             Access::Spool(_) => Ok(None),
@@ -23,19 +23,19 @@ impl Access {
     }
 
     /// Whether all jobs of a batch can be found: the broker keeps its name, and shows jobs before they are taken.
-    pub async fn shows_batches(&self) -> Result<bool, Failure> {
+    pub(crate) async fn shows_batches(&self) -> Result<bool, Failure> {
         let can = |card: &Card| card.can(Ability::Tag) && card.can(Ability::ShowWaiting);
         Ok(self.card().await?.is_some_and(can))
     }
 
     /// The name of the broker, if it does not show the jobs of a batch that wait there.
-    pub async fn hides_waiting(&self) -> Result<Option<&'static str>, Failure> {
+    pub(crate) async fn hides_waiting(&self) -> Result<Option<&'static str>, Failure> {
         let card = self.card().await?;
         Ok(card.filter(|card| !card.can(Ability::ShowWaiting)).map(|card| card.name))
     }
 
     /// Refuses to wait for jobs that another host may take without a word: the wait might have no end.
-    pub async fn require_waits(&self) -> Result<(), Failure> {
+    pub(crate) async fn require_waits(&self) -> Result<(), Failure> {
         let Some(card) = self.card().await?.filter(|card| !card.can(Ability::ShowWaiting)) else {
             return Ok(());
         };

@@ -9,7 +9,7 @@ use config::{Config, Remote};
 use failure::{Failure, exit};
 
 #[derive(Debug, clap::Args)]
-pub struct Elsewhere {
+pub(crate) struct Elsewhere {
     /// Speak to the supervisor at this address: http://HOST:PORT
     #[arg(
         long,
@@ -33,7 +33,7 @@ pub struct Elsewhere {
 }
 
 /// A client of the supervisor to talk to: the one at an address, else the one of the run directory.
-pub fn client(config: &Config) -> Result<Client, Failure> {
+pub(crate) fn client(config: &Config) -> Result<Client, Failure> {
     match &config.remote {
         None => Ok(Client::new(config.socket())),
         Some(Remote { url, token }) => Place::of_url(url, token.0.clone())
@@ -43,7 +43,7 @@ pub fn client(config: &Config) -> Result<Client, Failure> {
 }
 
 /// The same for requests that a broker cannot answer: refuses a supervisor that has its jobs in another store.
-pub async fn supervisor(config: &Config) -> Result<Client, Failure> {
+pub(crate) async fn supervisor(config: &Config) -> Result<Client, Failure> {
     let client = client(config)?;
     match another(config, &client).await? {
         None => Ok(client),
@@ -52,7 +52,7 @@ pub async fn supervisor(config: &Config) -> Result<Client, Failure> {
 }
 
 /// The error if the supervisor has its jobs in another store than the one to look in.
-pub async fn another(config: &Config, client: &Client) -> Result<Option<Failure>, Failure> {
+pub(crate) async fn another(config: &Config, client: &Client) -> Result<Option<Failure>, Failure> {
     if !config.broker_is_named {
         return Ok(None);
     }
@@ -78,7 +78,7 @@ pub async fn another(config: &Config, client: &Client) -> Result<Option<Failure>
 /// Refuses the supervisor that listens here, if it does not belong to the named state directory. It does belong if the
 /// directory has the path under which the supervisor knows it, which may lead to another disk here, or if its lock was
 /// signed by the same supervisor.
-pub fn of_this_state(config: &Config, client: &Client) -> Result<(), Failure> {
+pub(crate) fn of_this_state(config: &Config, client: &Client) -> Result<(), Failure> {
     if config.broker_is_named || !config.state_dir_is_named || config.remote.is_some() {
         return Ok(());
     }
@@ -97,7 +97,7 @@ pub fn of_this_state(config: &Config, client: &Client) -> Result<(), Failure> {
 }
 
 /// Whether the files of the supervisor that listens here are those of this state directory, and can be read.
-pub fn shares_state(config: &Config) -> bool {
+pub(crate) fn shares_state(config: &Config) -> bool {
     let ours = fs::read_to_string(config.state_dir.join("lock")).unwrap_or_default();
     let is_theirs = match fs::read_to_string(config.run_dir.join("lock")) {
         Ok(theirs) => theirs.split_once('\n').is_none_or(|(number, dir)| {

@@ -7,7 +7,7 @@ use model::{Class, Fleet, Happened, Instance, JobRecord, Member, QueueName};
 
 /// The supervisors, if other hosts may share the jobs.
 #[derive(Default)]
-pub struct Hosts {
+pub(crate) struct Hosts {
     /// Whether other hosts may share the jobs.
     pub shared: bool,
     /// Whether there is no other supervisor, which the embedded store has not.
@@ -17,12 +17,12 @@ pub struct Hosts {
 
 impl Hosts {
     /// Asks for the supervisors. Without an answer the result is empty, as the command can do without it.
-    pub async fn of(access: &Access) -> Hosts {
+    pub(crate) async fn of(access: &Access) -> Hosts {
         Hosts::look(access).await.unwrap_or_default()
     }
 
     /// Asks for the supervisors.
-    pub async fn look(access: &Access) -> Result<Hosts, Failure> {
+    pub(crate) async fn look(access: &Access) -> Result<Hosts, Failure> {
         Hosts::of_answer(access.ask(ShowFleet { jobs: false }).await)
     }
 
@@ -38,7 +38,7 @@ impl Hosts {
     }
 
     /// An instance with its host, if that is known.
-    pub fn place(&self, instance: &Instance) -> String {
+    pub(crate) fn place(&self, instance: &Instance) -> String {
         let member = self.members.iter().find(|member| member.instance == instance.as_str());
         match member {
             Some(Member { host, silent: true, .. }) => format!("{instance} on {host} (which is SILENT)"),
@@ -48,7 +48,7 @@ impl Hosts {
     }
 
     /// Adds the host to each instance in a job's data, for people. Where there is one supervisor, none is named.
-    pub fn name_in(&self, job: &mut JobRecord) {
+    pub(crate) fn name_in(&self, job: &mut JobRecord) {
         if self.alone {
             job.instance = None;
         }
@@ -63,7 +63,7 @@ impl Hosts {
     }
 
     /// The hosts of living supervisors that take jobs from a queue.
-    pub fn that_take(&self, queue: &QueueName) -> Vec<String> {
+    pub(crate) fn that_take(&self, queue: &QueueName) -> Vec<String> {
         let takes = self.members.iter().filter(|member| member.takes(queue));
         let mut hosts: Vec<String> = takes.map(|member| member.host.clone()).collect();
         // The supervisors come by host, so those of one host are neighbours.
@@ -72,7 +72,7 @@ impl Hosts {
     }
 
     /// The classes that the workers of a queue know, if that is known and this one is none of them.
-    pub fn known_instead(&self, queue: &QueueName, class: &Class) -> Option<Vec<Class>> {
+    pub(crate) fn known_instead(&self, queue: &QueueName, class: &Class) -> Option<Vec<Class>> {
         Member::known_instead(&self.members, queue, class)
     }
 }

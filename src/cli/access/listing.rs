@@ -12,7 +12,7 @@ use failure::Failure;
 use model::{Cursor, Cut, Filter, JobId, JobRecord};
 
 /// The part that has not arrived yet.
-pub enum Listing {
+pub(crate) enum Listing {
     /// Read from the supervisor.
     Api(Lines<JobRecord>),
     /// Read completely already.
@@ -23,7 +23,7 @@ pub enum Listing {
 
 impl Listing {
     /// Begins a list.
-    pub async fn open(access: Access, filter: Filter) -> Result<Self, Failure> {
+    pub(crate) async fn open(access: Access, filter: Filter) -> Result<Self, Failure> {
         let access = match access {
             Access::Api(api, config) => match api.list(&filter).await {
                 Ok(lines) => return Ok(Listing::Api(lines)),
@@ -39,7 +39,7 @@ impl Listing {
     }
 
     /// Where a search was cut, if it was; known at its end.
-    pub fn cut(&self) -> Option<&Cut> {
+    pub(crate) fn cut(&self) -> Option<&Cut> {
         match self {
             Listing::Api(lines) => lines.cut(),
             Listing::Ready(_) => None,
@@ -48,7 +48,7 @@ impl Listing {
     }
 
     /// The next jobs, at least one; none at the end.
-    pub async fn next(&mut self) -> Result<VecDeque<JobRecord>, Failure> {
+    pub(crate) async fn next(&mut self) -> Result<VecDeque<JobRecord>, Failure> {
         match self {
             Listing::Api(lines) => Ok(lines.next().await?),
             Listing::Ready(jobs) => Ok(std::mem::take(jobs)),
@@ -67,7 +67,7 @@ impl Listing {
 }
 
 /// The ids of all jobs that a filter selects, as they were put.
-pub async fn all(config: &Config, filter: Filter) -> Result<Vec<JobId>, Failure> {
+pub(crate) async fn all(config: &Config, filter: Filter) -> Result<Vec<JobId>, Failure> {
     let mut listing = Listing::open(Access::open(config).await?, filter).await?;
     let mut ids = Vec::new();
     loop {

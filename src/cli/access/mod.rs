@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
-pub use self::stopped::BETWEEN;
+pub(super) use self::stopped::BETWEEN;
 
 use self::absent::Absent;
 use self::elsewhere::{another, client, of_this_state};
@@ -31,7 +31,7 @@ use spool::Spool;
 
 /// One of the two ways. If a flag or the environment names a broker that is not the supervisor's, the command uses that
 /// broker without the supervisor.
-pub enum Access {
+pub(super) enum Access {
     /// A supervisor listens. If it goes away, these settings give the next way.
     Api(Client, Arc<Config>),
     /// No supervisor listens: the store itself.
@@ -42,12 +42,12 @@ pub enum Access {
 
 impl Access {
     /// Finds the way to jobs that are there: makes no store. A socket without a listener was left by a dead supervisor.
-    pub async fn open(config: &Config) -> Result<Self, Failure> {
+    pub(super) async fn open(config: &Config) -> Result<Self, Failure> {
         Access::way(config, Absent::Refuse).await
     }
 
     /// The same for what is to be kept: makes the store if there is none.
-    pub async fn open_or_make(config: &Config) -> Result<Self, Failure> {
+    pub(super) async fn open_or_make(config: &Config) -> Result<Self, Failure> {
         Access::way(config, Absent::Make).await
     }
 
@@ -99,7 +99,7 @@ impl Access {
     }
 
     /// The new way, if the only error is that the supervisor went away.
-    pub async fn after(config: &Config, wrong: api::Error) -> Result<Self, Failure> {
+    pub(super) async fn after(config: &Config, wrong: api::Error) -> Result<Self, Failure> {
         match unless_gone(wrong) {
             Some(failure) => Err(failure),
             None => {
@@ -112,7 +112,7 @@ impl Access {
 
     /// Carries out one verb. If the supervisor went away, a verb that only reads, or that it did not receive, is sent
     /// once more: only once, as the supervisor may have died of it.
-    pub async fn ask<V: VerbRequest>(&self, verb: V) -> Result<V::Answer, Failure> {
+    pub(super) async fn ask<V: VerbRequest>(&self, verb: V) -> Result<V::Answer, Failure> {
         match self {
             Access::Api(api, config) => match carry(api, config, api.ordered(&verb)?, verb.verb()).await? {
                 Told::Text(text) => Ok(api.read(&text)?),
@@ -124,12 +124,12 @@ impl Access {
     }
 
     /// One job, by its id.
-    pub async fn job(&self, id: &JobId) -> Result<JobRecord, Failure> {
+    pub(super) async fn job(&self, id: &JobId) -> Result<JobRecord, Failure> {
         self.ask(Get { job: id.clone() }).await
     }
 
     /// Counts the jobs that a filter selects, up to its limit.
-    pub async fn count_jobs(&self, filter: &Filter) -> Result<JobCounts, Failure> {
+    pub(super) async fn count_jobs(&self, filter: &Filter) -> Result<JobCounts, Failure> {
         let (api, config) = match self {
             Access::Api(api, config) => (api, config),
             Access::Store(store) => return Ok(store.count_jobs(filter, clock::wall()).await?),
@@ -146,7 +146,7 @@ impl Access {
     }
 
     /// Why a job is in its state, as far as is known: the store knows nothing of pools.
-    pub async fn why(&self, id: &JobId) -> Result<Why, Failure> {
+    pub(super) async fn why(&self, id: &JobId) -> Result<Why, Failure> {
         let store = match self {
             Access::Api(api, _) => return Ok(api.why(&Subject::Job(id.clone())).await?),
             Access::Store(store) => store,
@@ -161,7 +161,7 @@ impl Access {
     }
 
     /// Waits for the end of a job.
-    pub async fn ended(&self, id: &JobId) -> Result<JobState, Failure> {
+    pub(super) async fn ended(&self, id: &JobId) -> Result<JobState, Failure> {
         match self {
             Access::Api(api, _) => Ok(api.ended(id).await?),
             Access::Store(store) => Ok(store.ended(id.clone()).await?),
@@ -246,12 +246,12 @@ fn unless_looked(route: &Route, mut failure: Failure, unanswered: bool) -> Failu
 }
 
 /// The error, unless it is that the supervisor went away.
-pub fn unless_gone(error: api::Error) -> Option<Failure> {
+pub(super) fn unless_gone(error: api::Error) -> Option<Failure> {
     (!is_gone(&error)).then(|| error.into())
 }
 
 /// Whether the only error is that the supervisor went away.
-pub fn is_gone(error: &api::Error) -> bool {
+pub(super) fn is_gone(error: &api::Error) -> bool {
     match error {
         api::Error::Lost(..) | api::Error::NotRunning(_) => true,
         api::Error::Connect(..)
@@ -263,7 +263,7 @@ pub fn is_gone(error: &api::Error) -> bool {
 }
 
 /// Waits for the end of a job, even if the supervisor ends and the next one starts meanwhile.
-pub async fn ended(config: &Config, id: &JobId) -> Result<JobState, Failure> {
+pub(super) async fn ended(config: &Config, id: &JobId) -> Result<JobState, Failure> {
     ended_by(&mut None, config, id).await
 }
 
@@ -287,7 +287,7 @@ async fn ended_by(way: &mut Option<Access>, config: &Config, id: &JobId) -> Resu
 }
 
 /// Ends of many jobs, in the given order.
-pub struct Ends {
+pub(super) struct Ends {
     config: Arc<Config>,
     /// Jobs that are not waited for yet.
     ids: VecDeque<JobId>,
@@ -306,7 +306,7 @@ impl Ends {
     const WIDTH: usize = 8;
 
     /// Finds the first way.
-    pub async fn open(config: &Config, ids: Vec<JobId>) -> Result<Self, Failure> {
+    pub(super) async fn open(config: &Config, ids: Vec<JobId>) -> Result<Self, Failure> {
         let way = Access::open(config).await?;
         let store = match &way {
             Access::Api(..) | Access::Spool(_) => None,
@@ -322,7 +322,7 @@ impl Ends {
     }
 
     /// The end of the next job.
-    pub async fn next(&mut self) -> Result<JobState, Failure> {
+    pub(super) async fn next(&mut self) -> Result<JobState, Failure> {
         while self.ahead.len() < Self::WIDTH
             && let Some(id) = self.ids.pop_front()
         {
@@ -345,7 +345,7 @@ impl Ends {
 }
 
 /// Calls `act` for each, goes on after a failure, and gives the first exit code that is not 0.
-pub async fn for_each<T, F>(all: impl IntoIterator<Item = T>, mut act: F) -> Result<u8, Failure>
+pub(super) async fn for_each<T, F>(all: impl IntoIterator<Item = T>, mut act: F) -> Result<u8, Failure>
 where
     F: AsyncFnMut(T) -> Result<(), Failure>,
 {

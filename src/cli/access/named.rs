@@ -9,7 +9,7 @@ use model::verb::FindJobs;
 impl Access {
     /// The job that was typed: by its id, or by the beginning of an id that taskvisor has made, if no other begins the
     /// same. An id that a person has chosen must be typed completely: a similar one is another job.
-    pub async fn named(&self, typed: &str) -> Result<JobId, Failure> {
+    pub(crate) async fn named(&self, typed: &str) -> Result<JobId, Failure> {
         // A whole id needs no search.
         if !is_made(typed, SHORTEST) || typed.len() == MADE {
             return Ok(typed.into());
@@ -33,7 +33,7 @@ impl Access {
 
     /// The same for what only shows a job: while the broker does not answer, the job that the supervisor runs is taken, if
     /// no other here begins the same.
-    pub async fn shown(&self, typed: &str) -> Result<JobId, Failure> {
+    pub(crate) async fn shown(&self, typed: &str) -> Result<JobId, Failure> {
         match self.named(typed).await {
             Err(failure) if failure.code == exit::UNAVAILABLE => self.running(typed).await.ok_or(failure),
             named => named,
@@ -50,7 +50,7 @@ impl Access {
 }
 
 /// Adds to the failure for a job that is not there what may be the reason.
-pub fn too_short(typed: &str, failure: Failure) -> Failure {
+pub(crate) fn too_short(typed: &str, failure: Failure) -> Failure {
     match failure.code == exit::NOTHING_MATCHED && is_made(typed, 1) && typed.len() < SHORTEST {
         true => failure.hint(format!("the beginning of an id needs {SHORTEST} letters or more")),
         false => failure,
@@ -61,7 +61,7 @@ pub fn too_short(typed: &str, failure: Failure) -> Failure {
 const SHORTEST: usize = 6;
 
 /// The jobs that were typed, by their ids or the beginnings of ids.
-pub async fn all_named(access: &Access, typed: &[String]) -> Result<Vec<JobId>, Failure> {
+pub(crate) async fn all_named(access: &Access, typed: &[String]) -> Result<Vec<JobId>, Failure> {
     let mut all = Vec::with_capacity(typed.len());
     for typed in typed {
         all.push(access.named(typed).await?);

@@ -12,7 +12,7 @@ use spool::Spool;
 
 /// Jobs that were not put, or not all of them.
 #[derive(Debug)]
-pub struct NotPut {
+pub(crate) struct NotPut {
     /// Why, for the first that was not.
     pub failure: Failure,
     /// If some were put: the id of each job that was, in the order of the jobs.
@@ -29,7 +29,7 @@ impl From<Failure> for NotPut {
 
 impl NotPut {
     /// Whether the broker has refused all of the jobs.
-    pub fn is_refusal(&self) -> bool {
+    pub(crate) fn is_refusal(&self) -> bool {
         let is_whole = self.in_doubt.is_empty() && self.put.iter().all(Option::is_none);
         is_whole && (!self.put.is_empty() || matches!(self.failure.code, exit::USAGE | exit::UNSUPPORTED))
     }
@@ -83,7 +83,7 @@ impl Access {
     /// Puts jobs, all or none; with routes to other brokers, or one that takes them one by one, also some, and the error
     /// says which. Even if the supervisor ends and the next one starts meanwhile: if an answer is lost the jobs are put
     /// again, and recognized by an id made here, or by the token beside a given id.
-    pub async fn put(&mut self, config: &Config, mut jobs: Vec<NewJob>) -> Result<Queued, NotPut> {
+    pub(crate) async fn put(&mut self, config: &Config, mut jobs: Vec<NewJob>) -> Result<Queued, NotPut> {
         if let Some(fault) = clock_fault(clock::wall()) {
             return Err(Failure::new(exit::IO, fault).into());
         }

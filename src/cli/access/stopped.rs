@@ -10,7 +10,7 @@ use config::Config;
 use failure::{Failure, exit};
 
 /// Pause between two tries while no supervisor is there.
-pub const BETWEEN: Duration = Duration::from_millis(200);
+pub(crate) const BETWEEN: Duration = Duration::from_millis(200);
 
 /// How long to wait for a supervisor that is being replaced.
 const PATIENCE: Duration = Duration::from_secs(10);

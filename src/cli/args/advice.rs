@@ -25,7 +25,7 @@ const ELSEWHERE: [(&str, &str, &str); 14] = [
 ];
 
 /// The error with better advice, if there is any.
-pub fn advised(typed: &[OsString], mut error: Error) -> Error {
+pub(super) fn advised(typed: &[OsString], mut error: Error) -> Error {
     let words: Vec<&str> = typed.iter().filter_map(|word| word.to_str()).collect();
     let named = |kind| match error.get(kind) {
         Some(ContextValue::String(named)) => Some(named.clone()),

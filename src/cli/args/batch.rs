@@ -11,7 +11,7 @@ use model::NewJob;
 const TAG: &str = "batch:";
 
 #[derive(Debug, Subcommand)]
-pub enum BatchCommand {
+pub(crate) enum BatchCommand {
     /// Show how far a batch is, and what failed first
     Show(BatchShow),
     /// Wait until all jobs of a batch have ended: 0 = all complete, 1 = not all, 124 = timed out
@@ -21,7 +21,7 @@ pub enum BatchCommand {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct BatchShow {
+pub(crate) struct BatchShow {
     /// Name of the batch
     #[arg(value_parser = batch)]
     pub name: String,
@@ -31,7 +31,7 @@ pub struct BatchShow {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct BatchWait {
+pub(crate) struct BatchWait {
     /// Name of the batch
     #[arg(value_parser = batch)]
     pub name: String,
@@ -44,14 +44,14 @@ pub struct BatchWait {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct BatchList {
+pub(crate) struct BatchList {
     /// One JSON document a line
     #[arg(long)]
     pub json: bool,
 }
 
 /// Parses the name of a batch.
-pub fn batch(text: &str) -> Result<String, String> {
+pub(crate) fn batch(text: &str) -> Result<String, String> {
     let most = NewJob::NAME_MAX - TAG.len();
     match text {
         "" => Err("a batch needs a name".into()),
@@ -61,11 +61,11 @@ pub fn batch(text: &str) -> Result<String, String> {
 }
 
 /// The tag of the jobs of a batch.
-pub fn tag_of(batch: &str) -> String {
+pub(crate) fn tag_of(batch: &str) -> String {
     format!("{TAG}{batch}")
 }
 
 /// The batch whose jobs have this tag, if it is one of a batch.
-pub fn of_tag(tag: &str) -> Option<&str> {
+pub(crate) fn of_tag(tag: &str) -> Option<&str> {
     tag.strip_prefix(TAG)
 }

@@ -7,7 +7,7 @@ use config::parse_duration;
 use model::Scale as Workers;
 
 #[derive(Debug, clap::Args)]
-pub struct Reload {
+pub(crate) struct Reload {
     /// Only say what would change: of each setting from what to what
     #[arg(long)]
     pub dry_run: bool,
@@ -23,7 +23,7 @@ pub struct Reload {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct Recycle {
+pub(crate) struct Recycle {
     /// The pool's name [default: all]
     pub pool: Option<String>,
     /// Return when the new workers are ready and the old ones gone: 0 = so it is, 1 = they cannot boot, 124 = timed out
@@ -35,7 +35,7 @@ pub struct Recycle {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct Scale {
+pub(crate) struct Scale {
     /// The pool's name
     pub pool: String,
     /// The number of workers, or +N more, or -N fewer
@@ -47,7 +47,7 @@ pub struct Scale {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct Pause {
+pub(crate) struct Pause {
     /// The pool's name [default: all]
     pub pool: Option<String>,
     /// Why, for others to read
@@ -59,7 +59,7 @@ pub struct Pause {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct Resume {
+pub(crate) struct Resume {
     /// The pool's name [default: all]
     pub pool: Option<String>,
     /// Print as JSON
@@ -68,7 +68,7 @@ pub struct Resume {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct Drain {
+pub(crate) struct Drain {
     /// Return when no job runs
     #[arg(long)]
     pub wait: bool,
@@ -78,7 +78,7 @@ pub struct Drain {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct Stop {
+pub(crate) struct Stop {
     /// Change nothing; say what would become of the jobs that run
     #[arg(long)]
     pub dry_run: bool,

@@ -4,7 +4,7 @@ use clap::Subcommand;
 
 use super::start::Start;
 
-pub const CHECK_HELP: &str = "\
+pub(super) const CHECK_HELP: &str = "\
 Takes what start takes, and starts nothing. Each warning has the name of its rule and what to do about it.
 
 Examples:
@@ -12,7 +12,7 @@ Examples:
   taskvisor check -c /etc/taskvisor.yaml --strict && systemctl restart taskvisor";
 
 #[derive(Debug, clap::Args)]
-pub struct Check {
+pub(crate) struct Check {
     /// Print as JSON, schema taskvisor.check/1
     #[arg(long)]
     pub json: bool,
@@ -24,7 +24,7 @@ pub struct Check {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum ConfigCommand {
+pub(crate) enum ConfigCommand {
     /// Show every setting with its value and where that came from
     #[command(after_help = SHOW_HELP)]
     Show(ConfigShow),
@@ -39,7 +39,7 @@ Examples:
   taskvisor config show --secrets -w 8 -- python3 -m taskvisor.worker app.tasks >taskvisor.yaml";
 
 #[derive(Debug, clap::Args)]
-pub struct ConfigShow {
+pub(crate) struct ConfigShow {
     /// Only this pool
     #[arg(value_name = "POOL")]
     pub only: Option<String>,

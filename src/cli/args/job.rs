@@ -8,12 +8,12 @@ use clap::{Subcommand, ValueEnum};
 use config::parse_duration;
 use model::{Day, JobState, Millis, Search};
 
-pub use super::many::{Failed, JobDiscard, JobRetry, Many};
+pub(crate) use super::many::{Failed, JobDiscard, JobRetry, Many};
 use super::sort::Sort;
 use super::{many, stats};
 
 #[derive(Debug, Subcommand)]
-pub enum JobCommand {
+pub(crate) enum JobCommand {
     /// Show all that is known of a job
     Show(JobShow),
     /// Show what the processes of a running job do now
@@ -94,7 +94,7 @@ Examples:
   taskvisor job depends report-1 off --all";
 
 #[derive(Debug, clap::Args)]
-pub struct JobDepends {
+pub(crate) struct JobDepends {
     /// The job that waits
     #[arg(value_name = "JID", value_parser = NonEmptyStringValueParser::new())]
     pub jid: String,
@@ -113,13 +113,13 @@ pub struct JobDepends {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OnOff {
+pub(crate) enum OnOff {
     On,
     Off,
 }
 
 #[derive(Debug, clap::Args)]
-pub struct JobPriority {
+pub(crate) struct JobPriority {
     /// Ids of the jobs
     #[arg(required = true, value_name = "JID", value_parser = NonEmptyStringValueParser::new())]
     pub jids: Vec<String>,
@@ -132,7 +132,7 @@ pub struct JobPriority {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct JobTag {
+pub(crate) struct JobTag {
     /// Id of the job
     #[arg(value_name = "JID", value_parser = NonEmptyStringValueParser::new())]
     pub jid: String,
@@ -148,13 +148,13 @@ pub struct JobTag {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TagHow {
+pub(crate) enum TagHow {
     Add,
     Remove,
 }
 
 #[derive(Debug, clap::Args)]
-pub struct JobShow {
+pub(crate) struct JobShow {
     /// Id of the job
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub jid: String,
@@ -164,7 +164,7 @@ pub struct JobShow {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct JobList {
+pub(crate) struct JobList {
     /// In this state; several with commas
     #[arg(short, long, value_name = "STATE", value_delimiter = ',', value_parser = many::state)]
     pub state: Vec<JobState>,
@@ -219,7 +219,7 @@ pub struct JobList {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct JobWait {
+pub(crate) struct JobWait {
     /// Ids of the jobs
     #[arg(required = true, value_name = "JID", value_parser = NonEmptyStringValueParser::new())]
     pub jids: Vec<String>,
@@ -233,7 +233,7 @@ pub struct JobWait {
 
 /// A stream of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Stream {
+pub(crate) enum Stream {
     /// What it printed there
     Stdout,
     /// What it printed there, and the log lines of its worker
@@ -241,7 +241,7 @@ pub enum Stream {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct JobLogs {
+pub(crate) struct JobLogs {
     /// Id of the job
     #[arg(required_unless_present = "batch", value_parser = NonEmptyStringValueParser::new())]
     pub jid: Option<String>,
@@ -272,7 +272,7 @@ pub struct JobLogs {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct JobResult {
+pub(crate) struct JobResult {
     /// Id of the job
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub jid: String,
@@ -280,7 +280,7 @@ pub struct JobResult {
 
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("which").multiple(true))]
-pub struct JobCancel {
+pub(crate) struct JobCancel {
     /// Ids of the jobs
     #[arg(value_name = "JID", required_unless_present = "which", conflicts_with = "which", value_parser = NonEmptyStringValueParser::new())]
     pub jids: Vec<String>,
@@ -314,7 +314,7 @@ pub struct JobCancel {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct Jobs {
+pub(crate) struct Jobs {
     /// Ids of the jobs
     #[arg(required = true, value_name = "JID", value_parser = NonEmptyStringValueParser::new())]
     pub jids: Vec<String>,
@@ -324,7 +324,7 @@ pub struct Jobs {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum QueueCommand {
+pub(crate) enum QueueCommand {
     /// List the queues and count their jobs
     List(QueueList),
     /// Fetch nothing more from a queue; jobs that run go on
@@ -339,7 +339,7 @@ pub enum QueueCommand {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct QueueStats {
+pub(crate) struct QueueStats {
     /// Name of the queue
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub queue: String,
@@ -352,7 +352,7 @@ pub struct QueueStats {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct QueueForget {
+pub(crate) struct QueueForget {
     /// Names of the queues
     #[arg(required = true, value_name = "QUEUE", value_parser = NonEmptyStringValueParser::new())]
     pub queues: Vec<String>,
@@ -365,14 +365,14 @@ pub struct QueueForget {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct QueueList {
+pub(crate) struct QueueList {
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Debug, clap::Args)]
-pub struct QueuePause {
+pub(crate) struct QueuePause {
     /// Name of the queue
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub queue: String,
@@ -385,7 +385,7 @@ pub struct QueuePause {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct QueueResume {
+pub(crate) struct QueueResume {
     /// Name of the queue
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub queue: String,

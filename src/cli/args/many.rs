@@ -5,26 +5,26 @@ use clap::builder::NonEmptyStringValueParser;
 use model::suggestion;
 use model::{JobState, Millis, parse_duration};
 
-pub const RETRY_USAGE: &str = "\
+pub(crate) const RETRY_USAGE: &str = "\
 taskvisor job retry [OPTIONS] <JID>...
        taskvisor job retry [OPTIONS] <--failed|--held|--canceled|--complete>";
 
-pub const RETRY_HELP: &str = "\
+pub(crate) const RETRY_HELP: &str = "\
 Examples:
   taskvisor job retry --failed --group 'exit 1' --since 2h --dry-run
   taskvisor job retry --failed --batch letters";
 
-pub const DISCARD_USAGE: &str = "\
+pub(crate) const DISCARD_USAGE: &str = "\
 taskvisor job discard [OPTIONS] <JID>...
        taskvisor job discard [OPTIONS] <--failed|--held|--canceled|--complete>";
 
-pub const DISCARD_HELP: &str = "\
+pub(crate) const DISCARD_HELP: &str = "\
 Jobs that others depend on stay. Example:
   taskvisor job discard --failed --queue mail --dry-run";
 
 /// Arguments of `job retry`.
 #[derive(Debug, clap::Args)]
-pub struct JobRetry {
+pub(crate) struct JobRetry {
     /// Ids of the jobs
     #[arg(value_name = "JID", required_unless_present = "states", conflicts_with = "states", value_parser = NonEmptyStringValueParser::new())]
     pub jids: Vec<String>,
@@ -40,7 +40,7 @@ pub struct JobRetry {
 
 /// Arguments of `job discard`.
 #[derive(Debug, clap::Args)]
-pub struct JobDiscard {
+pub(crate) struct JobDiscard {
     /// Ids of the jobs
     #[arg(value_name = "JID", required_unless_present = "states", conflicts_with = "states", value_parser = NonEmptyStringValueParser::new())]
     pub jids: Vec<String>,
@@ -51,7 +51,7 @@ pub struct JobDiscard {
 /// Many jobs, by what they are.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("states").multiple(true))]
-pub struct Many {
+pub(crate) struct Many {
     /// Those that have failed
     #[arg(long, group = "states")]
     failed: bool,
@@ -89,7 +89,7 @@ pub struct Many {
 
 impl Many {
     /// The states that were named.
-    pub fn states(&self) -> Vec<JobState> {
+    pub(crate) fn states(&self) -> Vec<JobState> {
         let named = [
             (self.failed, JobState::Failed),
             (self.held, JobState::Held),
@@ -101,7 +101,7 @@ impl Many {
 }
 
 /// Parses a state in which a job can be canceled.
-pub fn cancelable(text: &str) -> Result<JobState, String> {
+pub(crate) fn cancelable(text: &str) -> Result<JobState, String> {
     let state = state(text)?;
     match CANCELABLE.contains(&state) {
         true => Ok(state),
@@ -110,7 +110,7 @@ pub fn cancelable(text: &str) -> Result<JobState, String> {
 }
 
 /// Parses a state of a job.
-pub fn state(text: &str) -> Result<JobState, String> {
+pub(crate) fn state(text: &str) -> Result<JobState, String> {
     let text = text.trim();
     text.parse().map_err(|why: String| {
         let known = JobState::ALL.map(JobState::as_str);
@@ -120,17 +120,17 @@ pub fn state(text: &str) -> Result<JobState, String> {
 }
 
 /// Parses one of several ids between commas.
-pub fn one_id(text: &str) -> Result<String, String> {
+pub(crate) fn one_id(text: &str) -> Result<String, String> {
     Ok(text.trim().to_owned())
 }
 
 /// The states in which a job can be canceled.
-pub const CANCELABLE: [JobState; 5] =
+pub(crate) const CANCELABLE: [JobState; 5] =
     [JobState::Waiting, JobState::Delayed, JobState::Depends, JobState::Running, JobState::Held];
 
 /// Arguments of `failed`: a group and which of its jobs.
 #[derive(Debug, clap::Args)]
-pub struct Failed {
+pub(crate) struct Failed {
     /// The jobs of this group, newest first
     pub group: Option<String>,
     /// Limit of the jobs shown
@@ -154,7 +154,7 @@ pub struct Failed {
 }
 
 /// Parses a past moment: a time ago, or a date or a time by the reader's clock.
-pub fn past(text: &str) -> Result<Millis, String> {
+pub(crate) fn past(text: &str) -> Result<Millis, String> {
     if let Ok(ago) = parse_duration(text) {
         let ago = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);
         // Nothing is older than 1970.
@@ -166,7 +166,7 @@ pub fn past(text: &str) -> Result<Millis, String> {
 }
 
 /// Parses a future moment: a date or a time by the reader's clock.
-pub fn to_come(text: &str) -> Result<Millis, String> {
+pub(crate) fn to_come(text: &str) -> Result<Millis, String> {
     let at = moment(text, jiff::tz::TimeZone::system())
         .ok_or("give a date like 2026-12-24, or a time like '2026-12-24 18:00' or 2026-12-24T18:00:00Z")?;
     if at <= clock::wall() {

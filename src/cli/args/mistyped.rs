@@ -10,7 +10,7 @@ use super::advice::advised;
 
 /// clap counts environment variables as typed, and so its usage text would be wrong. So the error is made again without
 /// the environment, unless a variable causes it: then the error names the variable.
-pub fn explained(command: Command, typed: &[OsString], error: Error) -> Error {
+pub(crate) fn explained(command: Command, typed: &[OsString], error: Error) -> Error {
     advised(typed, of_the_command_line(command, typed, error))
 }
 

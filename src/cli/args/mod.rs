@@ -27,29 +27,29 @@ use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand};
 
-pub use self::batch::BatchCommand;
-pub use self::change::{Drain, Pause, Recycle, Reload, Resume, Scale, Stop};
-pub use self::check::{Check, ConfigCommand, ConfigShow};
-pub use self::job::{
+pub(super) use self::batch::BatchCommand;
+pub(super) use self::change::{Drain, Pause, Recycle, Reload, Resume, Scale, Stop};
+pub(super) use self::check::{Check, ConfigCommand, ConfigShow};
+pub(super) use self::job::{
     Failed, JobCancel, JobCommand, JobDepends, JobDiscard, JobList, JobLogs, JobPriority, JobResult,
     JobRetry, JobShow, JobTag, JobWait, Jobs, Many, OnOff, QueueCommand, QueueForget, QueueList, QueuePause,
     QueueResume, QueueStats, TagHow,
 };
-pub use self::option::OptionCommand;
-pub use self::put::Put;
-pub use self::recur::RecurCommand;
-pub use self::rq::RqCommand;
+pub(super) use self::option::OptionCommand;
+pub(super) use self::put::Put;
+pub(super) use self::recur::RecurCommand;
+pub(super) use self::rq::RqCommand;
 use self::settings::WhereFlags;
-pub use self::start::Start;
-pub use self::status::Status;
-pub use self::web::Web;
-pub use self::why::{WhyCommand, WhyOf};
+pub(super) use self::start::Start;
+pub(super) use self::status::Status;
+pub(super) use self::web::Web;
+pub(super) use self::why::{WhyCommand, WhyOf};
 use super::access::elsewhere::Elsewhere;
 use super::doctor;
 use super::events;
-pub use super::kale::KaleCommand;
-pub use super::redis::RedisCommand;
-pub use super::release::ReleaseCommand;
+pub(super) use super::kale::KaleCommand;
+pub(super) use super::redis::RedisCommand;
+pub(super) use super::release::ReleaseCommand;
 use super::simulate;
 use super::statsd;
 use super::wq::WqCommand;
@@ -59,7 +59,7 @@ use failure::exit;
 /// Keeps workers alive, hands them jobs, and knows every process a job has started.
 #[derive(Debug, Parser)]
 #[command(name = "taskvisor", version, after_help = exit::HELP, help_template = groups::template(&commands()), max_term_width = 100, subcommand_required = true)]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     pub common: Common,
     #[command(subcommand)]
@@ -69,7 +69,7 @@ pub struct Args {
 /// The command line of a supervisor: that of `start`. The tree of all others would take half a megabyte.
 #[derive(Debug, Parser)]
 #[command(name = "taskvisor")]
-pub struct StartArgs {
+pub(super) struct StartArgs {
     #[command(flatten)]
     common: Common,
     #[command(subcommand)]
@@ -94,7 +94,7 @@ fn commands() -> clap::Command {
 
 /// What every command takes.
 #[derive(Debug, clap::Args)]
-pub struct Common {
+pub(super) struct Common {
     /// Read settings from this YAML file
     #[arg(
         short,
@@ -114,7 +114,7 @@ pub struct Common {
 
 impl Args {
     /// The flags of `start`, for the commands that take them too.
-    pub fn start(&self) -> Option<&Start> {
+    pub(super) fn start(&self) -> Option<&Start> {
         match &self.command {
             Command::Start(start) => Some(start),
             Command::Check(check) => Some(&check.start),
@@ -156,11 +156,11 @@ impl Args {
 
 impl Common {
     /// Value of `--config`.
-    pub fn config(&self) -> Option<&Path> {
+    pub(super) fn config(&self) -> Option<&Path> {
         self.config.as_deref()
     }
 
-    pub fn flags(&self) -> Flags {
+    pub(super) fn flags(&self) -> Flags {
         Flags {
             config: self.config.clone(),
             whole: self.whole.0.clone(),
@@ -172,7 +172,7 @@ impl Common {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Run a supervisor in the foreground
     #[command(after_help = self::start::HELP)]
     Start(Start),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
-pub enum OptionCommand {
+pub(crate) enum OptionCommand {
     /// Show the options in force, or one of them
     Get(OptionGet),
     /// Set an option, for all queues or for one
@@ -22,7 +22,7 @@ pub enum OptionCommand {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct OptionGet {
+pub(crate) struct OptionGet {
     /// The option's name
     pub name: Option<String>,
     /// What holds for this queue
@@ -34,7 +34,7 @@ pub struct OptionGet {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct OptionSet {
+pub(crate) struct OptionSet {
     /// The option's name
     pub name: String,
     /// To what: a number, or a length of time like 10s
@@ -48,7 +48,7 @@ pub struct OptionSet {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct OptionUnset {
+pub(crate) struct OptionUnset {
     /// The option's name
     pub name: String,
     /// For this queue only
@@ -60,7 +60,7 @@ pub struct OptionUnset {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct OptionLoad {
+pub(crate) struct OptionLoad {
     /// What option dump wrote; - is stdin
     #[arg(value_name = "FILE")]
     pub file: PathBuf,

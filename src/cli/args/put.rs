@@ -10,12 +10,12 @@ use config::parse_duration;
 use model::{Exists, Millis};
 
 /// The two ways to put.
-pub const USAGE: &str = "\
+pub(crate) const USAGE: &str = "\
 taskvisor put [OPTIONS] -- <COMMAND>...
        taskvisor put [OPTIONS] <QUEUE> <CLASS> [DATA|@FILE|-]";
 
 /// Text below the options.
-pub const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 A command runs as it stands behind --. A class names code that the workers of a queue have; what it gets is JSON.
 
 Prints the id of each job, one a line, once the job cannot be lost. Works while no supervisor runs.
@@ -29,7 +29,7 @@ Examples:
   taskvisor put mail Welcome --lines --batch letters <people.jsonl && taskvisor batch wait letters";
 
 #[derive(Clone, Debug, clap::Args)]
-pub struct Put {
+pub(crate) struct Put {
     /// Where a command waits [default: default]
     #[arg(short = 'q', long = "queue", value_name = "QUEUE", value_parser = NonEmptyStringValueParser::new())]
     pub commands_queue: Option<String>,
@@ -108,7 +108,7 @@ pub struct Put {
 
 impl Put {
     /// The same with queue, class and data in their places, where the class was named by its option.
-    pub fn placed(&self) -> Put {
+    pub(crate) fn placed(&self) -> Put {
         let Some(class) = self.named_class.clone() else { return self.clone() };
         let queue = self.commands_queue.clone().unwrap_or_else(|| "default".into());
         Put {

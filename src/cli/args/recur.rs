@@ -11,7 +11,7 @@ use config::parse_duration;
 use model::{Cron, Overlap};
 
 #[derive(Debug, Subcommand)]
-pub enum RecurCommand {
+pub(crate) enum RecurCommand {
     /// Make or change a recurring job
     #[command(
         override_usage = USAGE,
@@ -67,7 +67,7 @@ Examples:
 
 #[derive(Debug, clap::Args)]
 #[command(group = ArgGroup::new("schedule").required(true))]
-pub struct RecurPut {
+pub(crate) struct RecurPut {
     /// What it is called
     #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), required_unless_present = "named")]
     pub name: Option<String>,
@@ -102,7 +102,7 @@ pub struct RecurPut {
 impl RecurPut {
     /// Its name, and its job as `put` takes it. A name that is given by its option leaves its place to the next word. None
     /// if there are too many words.
-    pub fn placed(&self) -> Option<(String, Put)> {
+    pub(crate) fn placed(&self) -> Option<(String, Put)> {
         let put = self.put.clone();
         match (&self.named, &self.name) {
             (None, name) => Some((name.clone()?, put)),
@@ -121,14 +121,14 @@ fn parse_cron(text: &str) -> Result<Cron, String> {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct RecurList {
+pub(crate) struct RecurList {
     /// One JSON document a line
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Debug, clap::Args)]
-pub struct RecurName {
+pub(crate) struct RecurName {
     /// The recurring job's name
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub name: String,
@@ -138,7 +138,7 @@ pub struct RecurName {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct RecurNames {
+pub(crate) struct RecurNames {
     /// The names of recurring jobs
     #[arg(required = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub names: Vec<String>,

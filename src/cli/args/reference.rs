@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 #[derive(Debug, clap::Args)]
-pub struct Completion {
+pub(crate) struct Completion {
     /// For which shell
     #[arg(value_enum)]
     pub shell: For,
@@ -13,14 +13,14 @@ pub struct Completion {
 
 /// The shells that are tried in the tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum For {
+pub(crate) enum For {
     Bash,
     Zsh,
     Fish,
 }
 
 /// Below `completion --help`.
-pub const COMPLETION_HELP: &str = "\
+pub(crate) const COMPLETION_HELP: &str = "\
 Examples:
   taskvisor completion bash >/usr/share/bash-completion/completions/taskvisor
   taskvisor completion zsh >/usr/share/zsh/site-functions/_taskvisor
@@ -29,20 +29,20 @@ Examples:
 They also ask the running supervisor for the names of pools, queues and options.";
 
 #[derive(Debug, clap::Args)]
-pub struct Manual {
+pub(crate) struct Manual {
     /// Write the pages of all commands into this directory instead
     #[arg(value_name = "DIR")]
     pub dir: Option<PathBuf>,
 }
 
 /// Below `man --help`.
-pub const MANUAL_HELP: &str = "\
+pub(crate) const MANUAL_HELP: &str = "\
 Examples:
   taskvisor man | man -l -
   taskvisor man /usr/local/share/man/man1";
 
 #[derive(Debug, clap::Args)]
-pub struct Values {
+pub(crate) struct Values {
     /// What to list
     #[arg(value_enum)]
     pub of: Kind,
@@ -50,7 +50,7 @@ pub struct Values {
 
 /// What can be completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Kind {
+pub(crate) enum Kind {
     Pools,
     Slots,
     Queues,

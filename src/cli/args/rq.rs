@@ -6,13 +6,13 @@ use clap::Subcommand;
 
 /// Their flags are RQ's, and some of RQ's are called as other things are here: so they are read by a grammar of their own.
 #[derive(Debug, Subcommand)]
-pub enum RqCommand {
+pub(crate) enum RqCommand {
     /// `worker` or `worker-pool`, and RQ's flags
     #[command(external_subcommand)]
     Of(Vec<OsString>),
 }
 
-pub const HELP: &str = "\
+pub(super) const HELP: &str = "\
 Commands:
   worker       Run the jobs of RQ's queues, one at a time
   worker-pool  The same, several at a time

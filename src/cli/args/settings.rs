@@ -10,14 +10,14 @@ use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
 use config::{File, Flag, Kind, Pool, Row, Setting, parse_duration};
 
 /// Heading of the flags of `start` that concern no pool.
-pub const SUPERVISOR: &str = "Supervisor";
+pub(super) const SUPERVISOR: &str = "Supervisor";
 
 /// Declares a part of the command line that is the flags of a section's rows.
 macro_rules! flags {
     ($(#[$doc:meta])* $Name:ident($Section:ident, $everywhere:literal, $heading:expr)) => {
         $(#[$doc])*
         #[derive(Clone, Debug, Default)]
-        pub struct $Name(pub $Section);
+        pub(super) struct $Name(pub $Section);
 
         impl clap::Args for $Name {
             fn augment_args(command: Command) -> Command {

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 /// What a list of jobs is sorted by, largest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Sort {
+pub(crate) enum Sort {
     Ran,
     Memory,
     Cpu,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::settings::{PoolFlags, SUPERVISOR, SupervisorFlags};
 use config::{Flags, Setting, WqSection, parse_duration};
 
-pub const HELP: &str = "\
+pub(super) const HELP: &str = "\
 Without COMMAND each job is a program of its own, as `taskvisor put -- PROGRAM` queues it. With COMMAND the workers are that command: each loads an application once and runs jobs of its classes.
 
 Examples:
@@ -19,7 +19,7 @@ Examples:
   taskvisor start -w 2 --burst";
 
 #[derive(Debug, clap::Args)]
-pub struct Start {
+pub(crate) struct Start {
     #[command(flatten)]
     pool: PoolFlags,
     /// Exit when the queues are empty. Exit with code 1 when no worker here can run the jobs that are left
@@ -50,7 +50,7 @@ pub struct Start {
 }
 
 impl Start {
-    pub fn add_to(&self, flags: &mut Flags) {
+    pub(crate) fn add_to(&self, flags: &mut Flags) {
         flags.burst = self.burst;
         flags.end_after = self.end_after;
         flags.end_when_idle = self.end_when_idle;

@@ -6,7 +6,7 @@ use model::Day;
 use model::verb::ClassStats;
 
 /// Below `job stats --help`.
-pub const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 CPU time and memory are known of jobs that had a process of their own: commands, and mode fork.
 
 Examples:
@@ -14,7 +14,7 @@ Examples:
   taskvisor job stats --class mail.Send --days 7  one class, by day";
 
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Only this class
     #[arg(long, value_name = "CLASS", value_parser = NonEmptyStringValueParser::new())]
     pub class: Option<String>,

@@ -3,7 +3,7 @@
 use clap::ArgAction;
 
 #[derive(Debug, clap::Args)]
-pub struct Status {
+pub(crate) struct Status {
     /// Print as JSON, schema taskvisor.status/2
     #[arg(long, conflicts_with = "quiet")]
     pub json: bool,

@@ -1,7 +1,7 @@
 //! What can be typed after `top`.
 
 #[derive(Debug, clap::Args)]
-pub struct Top {
+pub(crate) struct Top {
     /// Look only: no key changes anything
     #[arg(long)]
     pub read_only: bool,
@@ -11,7 +11,7 @@ pub struct Top {
 }
 
 /// Text below `top --help`.
-pub const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 Keys: 1 to 7 tabs, j k g G lines, Enter the page of a thing, l output, w why, / filter, o sort, t tree, p freeze, ? all keys,
 q quit. An uppercase key changes something; first it shows the command that does the same, and waits for Y.
 Without a supervisor it shows what the store knows, and it goes on by itself when one is back.

@@ -12,7 +12,7 @@ use config::Config;
 
 /// The flag or variable of each setting, by the setting's name in the file. An argument has the full name of its
 /// setting.
-pub fn typed(command: &Command, matches: &ArgMatches) -> BTreeMap<String, String> {
+pub(crate) fn typed(command: &Command, matches: &ArgMatches) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let (mut command, mut matches) = (command, matches);
     loop {
@@ -39,7 +39,7 @@ pub fn typed(command: &Command, matches: &ArgMatches) -> BTreeMap<String, String
 
 /// The options by which this command was told where the jobs are, as they are typed again in any directory, each with a
 /// blank behind it. What a variable said is left out: the reader's shell has it, too.
-pub fn to_the_same_jobs(words: impl IntoIterator<Item = OsString>, config: &Config) -> String {
+pub(crate) fn to_the_same_jobs(words: impl IntoIterator<Item = OsString>, config: &Config) -> String {
     let mut command = Args::command();
     let Ok(matches) = command.try_get_matches_from_mut(words) else { return String::new() };
     let typed = typed(&command, &matches);

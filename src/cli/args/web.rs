@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use config::page_path;
 
-pub const HELP: &str = "\
+pub(super) const HELP: &str = "\
 Prints an address that opens the page in one browser. With a token it can be opened by others, too; TLS is a proxy's business. SIGHUP reads the tokens again and ends all sessions; without a token it ends the page.
 
 Examples:
@@ -15,7 +15,7 @@ Examples:
   taskvisor web -b redis://localhost --redact password --redact '*.token'";
 
 #[derive(Debug, clap::Args)]
-pub struct Web {
+pub(crate) struct Web {
     /// Address and port to listen on; port 0 = any that is free
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub listen: SocketAddr,

@@ -4,7 +4,7 @@ use clap::Subcommand;
 use clap::builder::NonEmptyStringValueParser;
 
 #[derive(Debug, Subcommand)]
-pub enum WhyCommand {
+pub(crate) enum WhyCommand {
     /// A job, by its id
     Job(WhyOf),
     /// A slot, as status shows it: POOL.N
@@ -14,7 +14,7 @@ pub enum WhyCommand {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct WhyOf {
+pub(crate) struct WhyOf {
     /// The id of a job, POOL.N of a slot, or the name of a pool
     #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub name: String,

@@ -7,7 +7,7 @@ use crate::cli::term::screen::{Look, age, escaped, how_far};
 use model::{JobCounts, Millis, Progress};
 
 /// A line: the bar, the counts, the rate, and the time that is left at this rate.
-pub fn line(tally: &JobCounts, now: Millis, look: &Look) -> String {
+pub(crate) fn line(tally: &JobCounts, now: Millis, look: &Look) -> String {
     let (count, ended) = (tally.count(), tally.ended());
     let bar = Progress { fraction: Some(ended as f64 / count.max(1) as f64), message: None };
     let more = if tally.more { "+" } else { "" };
@@ -29,7 +29,7 @@ pub fn line(tally: &JobCounts, now: Millis, look: &Look) -> String {
 }
 
 /// The page of a batch.
-pub fn page(name: &str, tally: &JobCounts, now: Millis, look: &Look) -> String {
+pub(crate) fn page(name: &str, tally: &JobCounts, now: Millis, look: &Look) -> String {
     let states = tally.states.iter().filter(|(_, count)| **count > 0);
     let states: Vec<String> = states.map(|(state, count)| format!("{state} {}", grouped(*count))).collect();
     let mut text = format!("{}\n  {}\n  {}\n", escaped(name), line(tally, now, look), states.join("  "));

@@ -22,7 +22,7 @@ use model::{Filter, JobCounts, JobState, Millis};
 const SEARCHED: u32 = 10_000;
 
 /// Runs one of the commands.
-pub async fn run(config: &Config, command: BatchCommand) -> Result<u8, Failure> {
+pub(super) async fn run(config: &Config, command: BatchCommand) -> Result<u8, Failure> {
     match command {
         BatchCommand::Show(args) => show(config, &args).await,
         BatchCommand::Wait(args) => wait(config, &args).await,
@@ -31,7 +31,7 @@ pub async fn run(config: &Config, command: BatchCommand) -> Result<u8, Failure> 
 }
 
 /// The jobs of a batch.
-pub fn filter(name: &str) -> Filter {
+pub(super) fn filter(name: &str) -> Filter {
     Filter { tag: Some(tag_of(name)), limit: 0, ..Filter::default() }
 }
 
@@ -143,7 +143,7 @@ async fn exit_code(
 }
 
 /// Tells on stderr how far it is: a terminal gets a bar that grows, others a line for each tenth.
-pub struct Told {
+pub(super) struct Told {
     name: String,
     look: Look,
     is_terminal: bool,
@@ -152,24 +152,24 @@ pub struct Told {
 
 impl Told {
     /// Nothing was told yet.
-    pub fn new(name: &str) -> Told {
+    pub(super) fn new(name: &str) -> Told {
         let is_terminal = io::stderr().is_terminal();
         Told { name: escaped(name).into_owned(), look: Look::of_stdout(false), is_terminal, tenth: None }
     }
 
     /// A bar for these jobs, which only a terminal gets: others have a line for each job.
-    pub fn bar(name: &str) -> Option<Told> {
+    pub(super) fn bar(name: &str) -> Option<Told> {
         Some(Told::new(name)).filter(|told| told.is_terminal)
     }
 
     /// Takes the bar away, so that something else can be printed.
-    pub fn clear(&self) {
+    pub(super) fn clear(&self) {
         // To the beginning of the line, and erase it to its end (EL).
         eprint!("\r\x1b[K");
     }
 
     /// Tells it, if it is news.
-    pub fn tell(&mut self, tally: &JobCounts, is_last: bool) -> Result<(), Failure> {
+    pub(super) fn tell(&mut self, tally: &JobCounts, is_last: bool) -> Result<(), Failure> {
         let line = format!("{}  {}", self.name, bar::line(tally, clock::wall(), &self.look));
         if self.is_terminal {
             let end = if is_last { "\n" } else { "" };

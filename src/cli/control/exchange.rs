@@ -17,7 +17,11 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// Returns when these pools, and all that still have an outdated one beside them, have only new workers that are ready.
 /// If new workers cannot boot, the wait ends: until they can, old ones go on.
-pub async fn settled(config: &Config, pools: &[String], timeout: Option<Duration>) -> Result<u8, Failure> {
+pub(crate) async fn settled(
+    config: &Config,
+    pools: &[String],
+    timeout: Option<Duration>,
+) -> Result<u8, Failure> {
     let client = supervisor(config).await?;
     let mut last = String::new();
     let looks = async {

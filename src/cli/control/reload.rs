@@ -18,7 +18,7 @@ const NO_FILE: &str = "The supervisor was started without a file (-c), so there 
                        flags and variables stay as they were.";
 
 /// Has the supervisor read its settings again.
-pub async fn reload(config: &Config, args: &Reload) -> Result<u8, Failure> {
+pub(crate) async fn reload(config: &Config, args: &Reload) -> Result<u8, Failure> {
     let reloaded = supervisor(config).await?.reload(args.dry_run).await;
     let Reloaded { file, pools, changed } = reloaded.map_err(|error| {
         // Errors in the settings give the exit code of `start`.
@@ -58,7 +58,7 @@ fn text(pools: &BTreeMap<String, String>, changed: &[Changed]) -> String {
 }
 
 /// Replaces the workers of a pool, or of all.
-pub async fn recycle(config: &Config, args: &Recycle) -> Result<u8, Failure> {
+pub(crate) async fn recycle(config: &Config, args: &Recycle) -> Result<u8, Failure> {
     let client = supervisor(config).await?;
     client.change(args.pool.as_deref(), Change::Recycle, &PauseOrder::default()).await?;
     if !args.wait {
@@ -72,23 +72,23 @@ pub async fn recycle(config: &Config, args: &Recycle) -> Result<u8, Failure> {
 }
 
 /// Gives a pool another number of workers.
-pub async fn scale(config: &Config, args: &ScaleArgs) -> Result<u8, Failure> {
+pub(crate) async fn scale(config: &Config, args: &ScaleArgs) -> Result<u8, Failure> {
     change(config, Some(&args.pool), Change::Scale(args.workers), &PauseOrder::default(), args.json).await
 }
 
 /// Pauses a pool, or all: no more jobs are fetched.
-pub async fn pause(config: &Config, args: &Pause) -> Result<u8, Failure> {
+pub(crate) async fn pause(config: &Config, args: &Pause) -> Result<u8, Failure> {
     let how = PauseOrder { reason: args.reason.clone(), until_stop: false };
     change(config, args.pool.as_deref(), Change::Pause, &how, args.json).await
 }
 
 /// Resumes a pool, or all.
-pub async fn resume(config: &Config, args: &Resume) -> Result<u8, Failure> {
+pub(crate) async fn resume(config: &Config, args: &Resume) -> Result<u8, Failure> {
     change(config, args.pool.as_deref(), Change::Resume, &PauseOrder::default(), args.json).await
 }
 
 /// Stops fetching, and waits for the end of the running jobs. It is for a stop, so the next start takes jobs again.
-pub async fn drain(config: &Config, args: &Drain) -> Result<u8, Failure> {
+pub(crate) async fn drain(config: &Config, args: &Drain) -> Result<u8, Failure> {
     let client = supervisor(config).await?;
     client.change(None, Change::Pause, &PauseOrder { reason: None, until_stop: true }).await?;
     if !args.wait {

@@ -14,7 +14,7 @@ use failure::{Failure, exit};
 use model::{Interest, PublishedEvent, Stop, What};
 
 /// Orders the stop and waits for the end.
-pub async fn stop(config: &Config, args: &Args) -> Result<u8, Failure> {
+pub(crate) async fn stop(config: &Config, args: &Args) -> Result<u8, Failure> {
     let how = match args {
         Args { kill: true, .. } => Stop::Kill,
         Args { now: true, .. } => Stop::Terminate,

@@ -8,7 +8,7 @@ use failure::{Failure, exit};
 use model::{PoolStatus, Status, Stop};
 
 /// Prints it, and changes nothing.
-pub async fn preview(config: &Config, how: Stop) -> Result<u8, Failure> {
+pub(crate) async fn preview(config: &Config, how: Stop) -> Result<u8, Failure> {
     let status = supervisor(config).await?.status().await?;
     print(&text(&status, how))?;
     Ok(exit::OK)

@@ -12,12 +12,12 @@ use failure::{Failure, exit};
 use model::{Diagnosis, Fitness};
 
 /// Text below `doctor --help`.
-pub const HELP: &str = "\
+pub(super) const HELP: &str = "\
 It looks as a supervisor would that is started here: by this user, in this cgroup. Nothing it does leaves a trace.
 Exit code: 0 all that is needed is there; 1 something is bad.";
 
 #[derive(Debug, clap::Args)]
-pub struct Doctor {
+pub(super) struct Doctor {
     /// Print as JSON, schema taskvisor.doctor/1
     #[arg(long)]
     pub json: bool,

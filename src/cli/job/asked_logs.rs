@@ -24,7 +24,7 @@ pub(super) async fn print(
 }
 
 /// Prints the output of a job as it comes, until it has ended. Without a supervisor nothing: then no job runs.
-pub async fn follow(config: &Config, id: &JobId) -> Result<(), Failure> {
+pub(crate) async fn follow(config: &Config, id: &JobId) -> Result<(), Failure> {
     let Some(client) = next(config).await? else { return Ok(()) };
     let (query, mut lens) = (OutputQuery { follow: true, ..OutputQuery::default() }, Lens::apart());
     copy_all(config, client, id, query, &mut lens).await?;

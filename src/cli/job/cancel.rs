@@ -18,7 +18,7 @@ use model::verb::{Cancel, Each, Fate, Refusal};
 use model::{Filter, JobId, JobState};
 
 /// Cancels jobs, by id or all that match.
-pub async fn cancel(config: &Config, args: &JobCancel) -> Result<u8, Failure> {
+pub(super) async fn cancel(config: &Config, args: &JobCancel) -> Result<u8, Failure> {
     if args.jids.is_empty() {
         return every(config, args).await;
     }

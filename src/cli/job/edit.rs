@@ -13,7 +13,7 @@ use model::JobId;
 use model::verb::{DependOff, DependOn, Prioritize, Tag, Track, Untrack, VerbRequest};
 
 /// Makes a job wait for others, or not any more.
-pub async fn depends(config: &Config, args: JobDepends) -> Result<u8, Failure> {
+pub(super) async fn depends(config: &Config, args: JobDepends) -> Result<u8, Failure> {
     let JobDepends { jid, how, others, all, json } = args;
     let access = Access::open(config).await?;
     let (job, jobs) = (access.named(&jid).await?, all_named(&access, &others).await?);
@@ -30,14 +30,14 @@ pub async fn depends(config: &Config, args: JobDepends) -> Result<u8, Failure> {
 }
 
 /// Gives jobs another priority.
-pub async fn priority(config: &Config, args: &JobPriority) -> Result<u8, Failure> {
+pub(super) async fn priority(config: &Config, args: &JobPriority) -> Result<u8, Failure> {
     let JobPriority { jids, priority, json } = args;
     let ask = |job| Prioritize { job, priority: *priority };
     act(config, jids, *json, ask, &format!("priority {priority}"), ("priority", json!(priority))).await
 }
 
 /// Changes the tags of a job, and prints all its tags.
-pub async fn tag(config: &Config, args: JobTag) -> Result<u8, Failure> {
+pub(super) async fn tag(config: &Config, args: JobTag) -> Result<u8, Failure> {
     let JobTag { jid, how, tags, json } = args;
     let access = Access::open(config).await?;
     let job = access.named(&jid).await?;
@@ -54,17 +54,17 @@ pub async fn tag(config: &Config, args: JobTag) -> Result<u8, Failure> {
 }
 
 /// Marks jobs as tracked.
-pub async fn track(config: &Config, args: &Jobs) -> Result<u8, Failure> {
+pub(super) async fn track(config: &Config, args: &Jobs) -> Result<u8, Failure> {
     act(config, &args.jids, args.json, |job| Track { job }, "tracked", ("tracked", json!(true))).await
 }
 
 /// Stops tracking jobs.
-pub async fn untrack(config: &Config, args: &Jobs) -> Result<u8, Failure> {
+pub(super) async fn untrack(config: &Config, args: &Jobs) -> Result<u8, Failure> {
     act(config, &args.jids, args.json, |job| Untrack { job }, "not tracked", ("tracked", json!(false))).await
 }
 
 /// Sends the same request for each job, and prints its state.
-pub async fn act<V: VerbRequest>(
+pub(super) async fn act<V: VerbRequest>(
     config: &Config,
     jids: &[String],
     as_json: bool,

@@ -18,7 +18,7 @@ pub(super) fn selection(args: &JobLogs) -> Selection {
 }
 
 /// Prints parts in order.
-pub struct Lens {
+pub(crate) struct Lens {
     selection: Selection,
     timestamps: bool,
     /// Whether what was printed to stderr goes to stderr.
@@ -33,20 +33,20 @@ pub struct Lens {
 }
 
 impl Lens {
-    pub fn new(args: &JobLogs) -> Lens {
+    pub(crate) fn new(args: &JobLogs) -> Lens {
         let tty = io::stdout().is_terminal();
         let (selection, timestamps) = (selection(args), args.timestamps);
         Lens { selection, timestamps, apart: false, tty, begun: None, cut: Vec::new(), unknown: false }
     }
 
     /// Prints all of it, each stream to the same one.
-    pub fn apart() -> Lens {
+    pub(crate) fn apart() -> Lens {
         let (selection, tty) = (Selection::default(), io::stdout().is_terminal());
         Lens { selection, timestamps: false, apart: true, tty, begun: None, cut: Vec::new(), unknown: false }
     }
 
     /// Prints a part that was selected.
-    pub fn show(&mut self, mark: Mark, part: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn show(&mut self, mark: Mark, part: &[u8]) -> Result<(), Failure> {
         let mut stamped = Vec::new();
         let bytes = match self.timestamps {
             true => {
@@ -71,7 +71,7 @@ impl Lens {
     }
 
     /// Writes the bytes that never became a character, and a remark if there is one.
-    pub fn finish(&self) -> Result<(), Failure> {
+    pub(crate) fn finish(&self) -> Result<(), Failure> {
         if self.unknown {
             writeln!(
                 io::stderr(),

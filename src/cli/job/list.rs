@@ -15,7 +15,7 @@ use failure::{Failure, exit};
 use model::{Cut, Filter, JobId, JobRecord, Millis};
 
 /// Prints jobs, newest first.
-pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
+pub(crate) async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
     let after = match args.after {
         Some(after) => Some(access.named(&after).await?),
@@ -127,7 +127,7 @@ async fn list_table(
 }
 
 /// The table of these jobs.
-pub fn list_text(jobs: &[JobRecord], now: Millis, look: &Look) -> String {
+pub(crate) fn list_text(jobs: &[JobRecord], now: Millis, look: &Look) -> String {
     JobTable::new(look.clone(), Extra::default()).lines(jobs, now)
 }
 
@@ -166,7 +166,7 @@ async fn sorted(listing: &mut Listing, extra: &Extra, limit: u32) -> Result<(Vec
 
 /// Fails if a name in the filter does not exist: an empty list would hide that it was misspelled. The broker refuses
 /// unknown queues.
-pub async fn must_be_known(config: &Config, filter: &Filter) -> Result<(), Failure> {
+pub(crate) async fn must_be_known(config: &Config, filter: &Filter) -> Result<(), Failure> {
     let one = |filter: Filter| Filter { limit: 1, ..filter };
     let named = [
         (

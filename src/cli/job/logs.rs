@@ -33,7 +33,7 @@ const UNWATCHED: Duration = Duration::from_millis(250);
 /// Prints the output of a job. A job without output has no file, and neither has one whose output was removed.
 ///
 /// It is read from its file where that can be read, also while no supervisor runs; else the supervisor is asked for it.
-pub async fn logs(config: &Config, args: &JobLogs) -> Result<u8, Failure> {
+pub(super) async fn logs(config: &Config, args: &JobLogs) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
     if let Some(jid) = &args.jid {
         let id = access.named(jid).await?;

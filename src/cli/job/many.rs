@@ -20,7 +20,7 @@ use model::{Filter, JobState, QueueName};
 const SHOWN: usize = 10;
 
 /// Puts jobs back to waiting.
-pub async fn retry(config: &Config, args: &JobRetry) -> Result<u8, Failure> {
+pub(crate) async fn retry(config: &Config, args: &JobRetry) -> Result<u8, Failure> {
     if let Some(tag) = args.tag.clone().or_else(|| args.batch.as_deref().map(tag_of)) {
         return retry_tagged(config, &args.many, tag).await;
     }
@@ -36,7 +36,7 @@ pub async fn retry(config: &Config, args: &JobRetry) -> Result<u8, Failure> {
 }
 
 /// Removes jobs for good.
-pub async fn discard(config: &Config, args: &JobDiscard) -> Result<u8, Failure> {
+pub(crate) async fn discard(config: &Config, args: &JobDiscard) -> Result<u8, Failure> {
     if args.jids.is_empty() {
         return sweep_and_tell(config, Act::Discard, &args.many).await;
     }
@@ -45,7 +45,7 @@ pub async fn discard(config: &Config, args: &JobDiscard) -> Result<u8, Failure> 
 }
 
 /// Removes queues, with `--discard` after their jobs are removed.
-pub async fn forget(config: &Config, args: &QueueForget) -> Result<u8, Failure> {
+pub(crate) async fn forget(config: &Config, args: &QueueForget) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
     for_each(&args.queues, async |name| {
         let queue = QueueName::from(name.as_str());

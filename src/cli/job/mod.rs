@@ -20,7 +20,7 @@ use config::Config;
 use failure::Failure;
 
 /// Runs one command of `job`.
-pub async fn run(config: &Config, command: JobCommand) -> Result<u8, Failure> {
+pub(super) async fn run(config: &Config, command: JobCommand) -> Result<u8, Failure> {
     match command {
         JobCommand::Show(args) => show::show(config, &args).await,
         JobCommand::Picture(args) => picture::picture(config, &args).await,

@@ -14,7 +14,7 @@ const WHAT: usize = 40;
 
 /// Additional columns of a table.
 #[derive(Clone, Debug, Default)]
-pub struct Extra {
+pub(super) struct Extra {
     /// Whether the tags have a column.
     pub tags: bool,
     /// The value by which the jobs are sorted.
@@ -24,17 +24,17 @@ pub struct Extra {
 }
 
 /// Resident memory in bytes, and CPU time.
-pub type Usage = (u64, Duration);
+pub(super) type Usage = (u64, Duration);
 
 /// A table of jobs that arrives in pieces.
-pub struct JobTable {
+pub(super) struct JobTable {
     look: Look,
     extra: Extra,
     columns: Columns,
 }
 
 impl JobTable {
-    pub fn new(look: Look, extra: Extra) -> Self {
+    pub(super) fn new(look: Look, extra: Extra) -> Self {
         let mut heads = vec!["ID", "STATE", "QUEUE", "WHAT", "TRY", "AGE", "RAN"];
         heads.extend(extra.figure());
         heads.push("EXIT");
@@ -44,7 +44,7 @@ impl JobTable {
     }
 
     /// The lines for the next jobs.
-    pub fn lines(&mut self, jobs: &[JobRecord], now: Millis) -> String {
+    pub(super) fn lines(&mut self, jobs: &[JobRecord], now: Millis) -> String {
         // In a pipe the ids stay whole, as other commands take them from there.
         let length = if self.look.tty { short(jobs.iter().map(|job| job.id.as_str())) } else { usize::MAX };
         let rows: Vec<Vec<String>> = jobs.iter().map(|job| self.row(job, length, now)).collect();
@@ -104,7 +104,7 @@ impl Extra {
     }
 
     /// The value by which a job is sorted; the largest comes first.
-    pub fn weight(&self, job: &JobRecord) -> u128 {
+    pub(super) fn weight(&self, job: &JobRecord) -> u128 {
         match self.sort {
             None => 0,
             Some(Sort::Ran) => ran(job, clock::wall()).unwrap_or_default().as_nanos(),

@@ -6,7 +6,7 @@ use crate::cli::term::screen::escaped;
 use model::{JobId, JobRecord};
 
 /// Some of `count` jobs, one a line, and how many more there are.
-pub async fn sample(access: &Access, jobs: &[JobId], count: u64) -> String {
+pub(super) async fn sample(access: &Access, jobs: &[JobId], count: u64) -> String {
     let mut text = String::new();
     for id in jobs {
         // One that is gone by now is named all the same.

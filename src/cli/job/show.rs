@@ -15,7 +15,7 @@ use model::verb::Ability;
 use model::{JobId, JobRecord, Subject, Why};
 
 /// Prints one job on one page.
-pub async fn show(config: &Config, args: &JobShow) -> Result<u8, Failure> {
+pub(crate) async fn show(config: &Config, args: &JobShow) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
     let id = access.shown(&args.jid).await?;
     let job = match access.job(&id).await {
@@ -48,7 +48,7 @@ async fn is_known_here(access: &Access, id: &JobId) -> bool {
 }
 
 /// The page of a job.
-pub async fn text(access: &Access, job: JobRecord, look: &Look) -> Result<String, Failure> {
+pub(crate) async fn text(access: &Access, job: JobRecord, look: &Look) -> Result<String, Failure> {
     let why = of_supervisor(access, &job).await;
     page_of(access, job, why, look).await
 }

@@ -12,7 +12,7 @@ use model::Filter;
 use model::verb::{ClassDay, ClassStats};
 
 /// Prints the table of a day, or of many.
-pub async fn stats(config: &Config, args: &Args) -> Result<u8, Failure> {
+pub(super) async fn stats(config: &Config, args: &Args) -> Result<u8, Failure> {
     let class = args.class.as_deref().map(Into::into);
     let asked = ClassStats { class: class.clone(), day: args.day, days: Some(args.days) };
     let days = Access::open(config).await?.ask(asked).await?;

@@ -28,7 +28,7 @@ const AGAIN: Duration = Duration::from_secs(2);
 const SELDOM: Duration = Duration::from_secs(5);
 
 /// Waits until all jobs have ended.
-pub async fn wait(config: &Config, args: &JobWait) -> Result<u8, Failure> {
+pub(crate) async fn wait(config: &Config, args: &JobWait) -> Result<u8, Failure> {
     let all = all_named(&Access::open(config).await?, &args.jids).await?;
     let mut complete = true;
     let code = each_end(config, all, args.timeout, false, async |id, state| {
@@ -41,7 +41,7 @@ pub async fn wait(config: &Config, args: &JobWait) -> Result<u8, Failure> {
 
 /// Waits until the jobs that were just put have ended, and prints the result of each. A job that does not complete is
 /// an error.
-pub async fn results(
+pub(crate) async fn results(
     config: &Config,
     ids: Vec<JobId>,
     timeout: Option<Duration>,
@@ -80,7 +80,7 @@ fn not_complete(job: &JobRecord) -> Failure {
 }
 
 /// Prints only the result of a job.
-pub async fn result(config: &Config, args: &JobResult) -> Result<u8, Failure> {
+pub(crate) async fn result(config: &Config, args: &JobResult) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
     let job = access.job(&access.named(&args.jid).await?).await?;
     if let Some(result) = job.result {
@@ -99,7 +99,7 @@ pub async fn result(config: &Config, args: &JobResult) -> Result<u8, Failure> {
 }
 
 /// Waits until all have ended, however they end.
-pub async fn all_ended(config: &Config, all: Vec<JobId>) -> Result<u8, Failure> {
+pub(crate) async fn all_ended(config: &Config, all: Vec<JobId>) -> Result<u8, Failure> {
     each_end(config, all, None, true, async |_, _| Ok(())).await
 }
 

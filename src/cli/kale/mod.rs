@@ -23,7 +23,7 @@ use kale::{Application, DEFAULT_KEY, Queue, read_queues};
 const QUEUES_MAX: u64 = 1 << 20;
 
 #[derive(Debug, Subcommand)]
-pub enum KaleCommand {
+pub(super) enum KaleCommand {
     /// Print the settings of taskvisor that do what a kale application's settings say
     #[command(after_help = IMPORT_HELP)]
     Import(Import),
@@ -33,7 +33,7 @@ pub enum KaleCommand {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct Import {
+pub(super) struct Import {
     /// The module of its settings, as in KALE_SETTINGS_MODULE
     module: String,
     /// Look for modules here first
@@ -54,7 +54,7 @@ pub struct Import {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct CheckQueues {
+pub(super) struct CheckQueues {
     /// The file, as in QUEUE_CONFIG
     file: PathBuf,
 }

@@ -10,7 +10,7 @@ use failure::{Failure, exit};
 use model::Bytes;
 
 /// Reads DATA, @FILE or -: gives the bytes, and their name for errors.
-pub fn read(data: &OsStr) -> Result<(Vec<u8>, String), Failure> {
+pub(super) fn read(data: &OsStr) -> Result<(Vec<u8>, String), Failure> {
     let (read, name) = match data.as_bytes() {
         b"-" => (read_limited(io::stdin().lock(), "stdin"), "the data on stdin".into()),
         [b'@', path @ ..] => {
@@ -40,7 +40,7 @@ fn read_limited(from: impl Read, name: &str) -> Result<Vec<u8>, Failure> {
 }
 
 /// Checks that data is JSON. It goes to the worker unchanged, so its writer should learn of errors here.
-pub fn check_json(data: &[u8], name: &str) -> Result<(), Failure> {
+pub(super) fn check_json(data: &[u8], name: &str) -> Result<(), Failure> {
     let why = match std::str::from_utf8(data) {
         Ok(text) => match serde_json::from_str::<IgnoredAny>(text) {
             Ok(_) => return Ok(()),

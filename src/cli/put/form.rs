@@ -13,7 +13,7 @@ use failure::{Failure, exit};
 use model::{Bytes, Class, Exec, JobId, NewJob, Payload, Retry};
 
 /// A job with blanks for its lines.
-pub struct Form {
+pub(crate) struct Form {
     job: NewJob,
     /// Whether data may be other than JSON.
     raw: bool,
@@ -21,7 +21,7 @@ pub struct Form {
 
 impl Form {
     /// Reads the arguments, and the data that they name.
-    pub fn of(args: &Put) -> Result<Self, Failure> {
+    pub(crate) fn of(args: &Put) -> Result<Self, Failure> {
         let args = &args.placed();
         let (queue, class, payload) = match Kind::of(args)? {
             Kind::Command => {
@@ -50,22 +50,22 @@ impl Form {
     }
 
     /// Sets the jobs that it needs, by their whole ids.
-    pub fn depends_on(&mut self, jobs: Vec<JobId>) {
+    pub(crate) fn depends_on(&mut self, jobs: Vec<JobId>) {
         self.job.depends = jobs;
     }
 
     /// Puts the jobs into this batch, too.
-    pub fn join(&mut self, name: &str) {
+    pub(crate) fn join(&mut self, name: &str) {
         self.job.tags.push(tag_of(name));
     }
 
     /// The job without blanks.
-    pub fn job(self) -> NewJob {
+    pub(crate) fn job(self) -> NewJob {
         self.job
     }
 
     /// The job for one line; None for an empty line.
-    pub fn filled(&self, line: &[u8]) -> Result<Option<NewJob>, Failure> {
+    pub(crate) fn filled(&self, line: &[u8]) -> Result<Option<NewJob>, Failure> {
         let mut job = self.job.clone();
         match &mut job.payload {
             Payload::Exec(_) if line.is_empty() => return Ok(None),

@@ -31,7 +31,7 @@ const BATCH: usize = 500;
 const BATCH_BYTES: usize = 4 << 20;
 
 /// Puts the jobs that were typed.
-pub async fn put(config: &Config, args: Put) -> Result<u8, Failure> {
+pub(super) async fn put(config: &Config, args: Put) -> Result<u8, Failure> {
     let mut form = Form::of(&args)?;
     let access = Access::open_or_make(config).await?;
     // Refused before anything is put: afterwards the jobs would run with nobody waiting.

@@ -4,7 +4,7 @@ mod stats;
 
 use std::collections::BTreeMap;
 
-pub use self::stats::render as day;
+pub(super) use self::stats::render as day;
 
 use unicode_width::UnicodeWidthStr;
 
@@ -19,7 +19,7 @@ use model::verb::{Pause, Queues, Resume};
 use model::{JobState, Millis, QueueCounts, QueueName};
 
 /// Runs one of the commands.
-pub async fn run(config: &Config, command: QueueCommand) -> Result<u8, Failure> {
+pub(super) async fn run(config: &Config, command: QueueCommand) -> Result<u8, Failure> {
     match command {
         QueueCommand::List(args) => list(config, &args).await,
         QueueCommand::Pause(args) => pause(config, &args).await,
@@ -30,7 +30,7 @@ pub async fn run(config: &Config, command: QueueCommand) -> Result<u8, Failure> 
 }
 
 /// Prints the counts of all queues.
-pub async fn list(config: &Config, args: &QueueList) -> Result<u8, Failure> {
+pub(super) async fn list(config: &Config, args: &QueueList) -> Result<u8, Failure> {
     let queues = Access::open(config).await?.ask(Queues {}).await?;
     match args.json {
         true => print_json(&queues)?,
@@ -41,7 +41,7 @@ pub async fn list(config: &Config, args: &QueueList) -> Result<u8, Failure> {
 }
 
 /// Pauses a queue. It need not have had a job yet, but an unknown name may be misspelled.
-pub async fn pause(config: &Config, args: &QueuePause) -> Result<u8, Failure> {
+pub(super) async fn pause(config: &Config, args: &QueuePause) -> Result<u8, Failure> {
     let access = Access::open_or_make(config).await?;
     let name = QueueName::from(args.queue.as_str());
     // Asked before the pause, which puts the queue on the list.
@@ -61,7 +61,7 @@ pub async fn pause(config: &Config, args: &QueuePause) -> Result<u8, Failure> {
 }
 
 /// Resumes a queue.
-pub async fn resume(config: &Config, args: &QueueResume) -> Result<u8, Failure> {
+pub(super) async fn resume(config: &Config, args: &QueueResume) -> Result<u8, Failure> {
     Access::open(config).await?.ask(Resume { queue: args.queue.as_str().into() }).await?;
     if args.json {
         print_json(&serde_json::json!({ "queue": args.queue, "paused": false }))?;
@@ -70,7 +70,7 @@ pub async fn resume(config: &Config, args: &QueueResume) -> Result<u8, Failure> 
 }
 
 /// The table of queues; it is also printed below the tree of `status`.
-pub fn render(queues: &BTreeMap<QueueName, QueueCounts>, now: Millis, look: &Look) -> String {
+pub(super) fn render(queues: &BTreeMap<QueueName, QueueCounts>, now: Millis, look: &Look) -> String {
     let columns: Vec<&Column> = COLUMNS.iter().filter(|column| column.is_shown(queues)).collect();
     let heads = columns.iter().map(|column| column.head);
     let heads: Vec<&str> = std::iter::once("QUEUE").chain(heads).chain(["OLDEST", "STATE"]).collect();

@@ -12,7 +12,7 @@ use failure::{Failure, exit};
 use model::verb::{QueueDay, Stats, Times};
 
 /// Prints the page of one day.
-pub async fn stats(config: &Config, args: &QueueStats) -> Result<u8, Failure> {
+pub(super) async fn stats(config: &Config, args: &QueueStats) -> Result<u8, Failure> {
     let asked = Stats { queue: args.queue.as_str().into(), day: args.day };
     let day = Access::open(config).await?.ask(asked).await?;
     match args.json {
@@ -23,7 +23,7 @@ pub async fn stats(config: &Config, args: &QueueStats) -> Result<u8, Failure> {
 }
 
 /// The page of a day.
-pub fn render(day: &QueueDay, look: &Look) -> String {
+pub(crate) fn render(day: &QueueDay, look: &Look) -> String {
     let failures = match day.failures {
         0 => "0 failed".to_owned(),
         failures => format!("{failures} failed, {} of them still", day.failed),

@@ -4,13 +4,13 @@ use crate::cli::term::screen::age;
 use model::{Job, JobId, JobRecord, RunningJob, SlotStatus, Why};
 
 /// The slot in which the job runs, and its run there. The job's record has only the worker of its first run.
-pub fn running<'a>(why: &'a Why, id: &JobId) -> Option<(&'a SlotStatus, &'a RunningJob)> {
+pub(crate) fn running<'a>(why: &'a Why, id: &JobId) -> Option<(&'a SlotStatus, &'a RunningJob)> {
     let runs = slots(why).flat_map(|slot| slot.jobs.iter().map(move |run| (slot, run)));
     runs.into_iter().find(|(_, run)| run.id == *id)
 }
 
 /// The slot at which the job waits to run alone.
-pub fn waiting<'a>(why: &'a Why, id: &JobId) -> Option<&'a SlotStatus> {
+pub(crate) fn waiting<'a>(why: &'a Why, id: &JobId) -> Option<&'a SlotStatus> {
     slots(why).find(|slot| slot.waits.contains(id))
 }
 
@@ -19,7 +19,7 @@ fn slots(why: &Why) -> impl Iterator<Item = &SlotStatus> {
 }
 
 /// Why the slot of a running job takes no other job, if it takes none.
-pub fn reason(job: &JobRecord, run: &RunningJob) -> Option<String> {
+pub(crate) fn reason(job: &JobRecord, run: &RunningJob) -> Option<String> {
     let reason = match &run.died_before {
         Some(dead) => format!("worker {} had other jobs too: {}", dead.worker, dead.how),
         None if job.interrupted >= Job::SUSPECTED_AFTER => {
@@ -31,7 +31,7 @@ pub fn reason(job: &JobRecord, run: &RunningJob) -> Option<String> {
 }
 
 /// The row `alone` of a job's page.
-pub fn row(why: &Why, job: &JobRecord) -> Option<String> {
+pub(crate) fn row(why: &Why, job: &JobRecord) -> Option<String> {
     if let Some(slot) = waiting(why, &job.id) {
         return Some(format!("waits at slot {} until others have ended", slot.slot));
     }

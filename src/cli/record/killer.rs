@@ -3,7 +3,7 @@
 use model::{JobRecord, who_sent_it};
 
 /// The note, if the latest attempt ended by a SIGKILL that taskvisor did not send.
-pub fn of(job: &JobRecord) -> Option<String> {
+pub(crate) fn of(job: &JobRecord) -> Option<String> {
     let left = job.forensics.as_ref().filter(|left| left.is_killed_by_others())?;
     Some(words(left.oom_kills))
 }

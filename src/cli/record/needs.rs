@@ -7,7 +7,7 @@ use model::verb::Ability;
 use model::{JobId, JobRecord, JobState, Millis, Need};
 
 /// What will become of a job that nobody begins in time, or that its broker has set aside.
-pub fn fate(job: &JobRecord, now: Millis) -> Vec<String> {
+pub(crate) fn fate(job: &JobRecord, now: Millis) -> Vec<String> {
     let expires =
         job.begin_by.map(|by| format!("It expires unless it begins within {}.", age(between(now, by))));
     let letter = job.dead_letter.as_ref().map(|fate| format!("{fate}."));
@@ -16,7 +16,7 @@ pub fn fate(job: &JobRecord, now: Millis) -> Vec<String> {
 
 /// The verbs that can help a job, of which brokers lack some.
 #[derive(Clone, Copy, Debug)]
-pub struct Helps {
+pub(crate) struct Helps {
     /// Whether `job retry` is known there.
     retry: bool,
     /// Whether `job depends … off` is.
@@ -25,10 +25,10 @@ pub struct Helps {
 
 impl Helps {
     #[cfg(test)]
-    pub const ALL: Helps = Helps { retry: true, depends: true };
+    pub(crate) const ALL: Helps = Helps { retry: true, depends: true };
 
     /// Those of the broker with this card; None = all.
-    pub fn of(card: Option<&Card>) -> Helps {
+    pub(crate) fn of(card: Option<&Card>) -> Helps {
         // Of a broker without a card nothing is known to be missing.
         let can = |ability| card.is_none_or(|card| card.can(ability));
         Helps { retry: can(Ability::Retry), depends: can(Ability::Depend) }
@@ -41,7 +41,7 @@ impl Helps {
 }
 
 /// The jobs for which it waits, and those of them that will not complete by themselves.
-pub fn sentences(job: &JobRecord, helps: Helps, now: Millis) -> Vec<String> {
+pub(crate) fn sentences(job: &JobRecord, helps: Helps, now: Millis) -> Vec<String> {
     let mut said = Vec::new();
     let open: Vec<&Need> = job.needs.iter().filter(|need| !need.state.has_ended()).collect();
     if !open.is_empty() {
@@ -64,7 +64,7 @@ pub fn sentences(job: &JobRecord, helps: Helps, now: Millis) -> Vec<String> {
 }
 
 /// The jobs for which it waits that will not complete by themselves.
-pub fn dead(job: &JobRecord, helps: Helps) -> Vec<String> {
+pub(crate) fn dead(job: &JobRecord, helps: Helps) -> Vec<String> {
     let is_dead = |need: &&Need| need.state.has_ended() && need.state != JobState::Complete;
     let over: Vec<&Need> = job.needs.iter().filter(is_dead).collect();
     let mut said = Vec::new();

@@ -27,7 +27,7 @@ fn tries(job: &JobRecord, look: &Look) -> String {
 }
 
 /// The page. `of_supervisor` are the rows that only its supervisor knows.
-pub fn render(
+pub(crate) fn render(
     job: &JobRecord,
     instead: Option<&str>,
     of_supervisor: &[(&str, String)],
@@ -93,7 +93,7 @@ fn of_which(job: &JobRecord) -> (&'static str, &'static str) {
     (if job.cause().is_some() { "why" } else { "before" }, forensics)
 }
 
-pub fn row(out: &mut String, name: &str, value: &str) {
+pub(crate) fn row(out: &mut String, name: &str, value: &str) {
     let _ = writeln!(out, "{name:<11} {}", escaped(value));
 }
 
@@ -137,7 +137,7 @@ fn troubles(job: &JobRecord) -> String {
 }
 
 /// Data or a result: the whole if it is small, else its size.
-pub fn carried(out: &mut String, name: &str, bytes: &[u8]) {
+pub(crate) fn carried(out: &mut String, name: &str, bytes: &[u8]) {
     const SMALL: usize = 2048;
     let whole = format!("{}; all of it: taskvisor job show --json", bytes_of(bytes.len()));
     let text = match std::str::from_utf8(bytes) {
@@ -172,7 +172,7 @@ fn block(out: &mut String, name: &str, text: &str) {
     }
 }
 
-pub fn program(out: &mut String, exec: &Exec) {
+pub(crate) fn program(out: &mut String, exec: &Exec) {
     let words: Vec<String> = exec.argv.iter().map(|word| quoted(&word.to_text())).collect();
     row(out, "command", &words.join(" "));
     row(out, "directory", &format!("{}, umask {:03o}", exec.cwd.to_text(), exec.umask));
@@ -216,7 +216,7 @@ fn end(out: &mut String, title: &str, forensics: &Forensics) {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use std::time::Duration;
 
     use super::*;
@@ -226,12 +226,12 @@ pub mod tests {
     };
 
     /// A pipe of this width in Greenwich.
-    pub fn look(width: usize) -> Look {
+    pub(crate) fn look(width: usize) -> Look {
         Look::piped(width)
     }
 
     /// A gzip that did not like its file.
-    pub fn failed_job() -> JobRecord {
+    pub(crate) fn failed_job() -> JobRecord {
         let worker = Some(WorkerName { slot: SlotName::new("default", 1), generation: 7 });
         let id = "0199aa00000070008000000000000001".into();
         JobRecord {

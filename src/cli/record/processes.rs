@@ -6,7 +6,7 @@ use crate::cli::term::screen::{age, escaped, size};
 use model::{Caught, Snapshot};
 
 /// One line for each process, indented below its parent, with its open files.
-pub fn render(out: &mut String, seen: &Snapshot) {
+pub(crate) fn render(out: &mut String, seen: &Snapshot) {
     for process in &seen.processes {
         // A job decides how deep its tree is, and the screen is not that wide.
         let indent = " ".repeat(2 + 2 * process.depth.min(20) as usize);

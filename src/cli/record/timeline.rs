@@ -8,7 +8,7 @@ use crate::cli::term::screen::{Look, age, escaped, size};
 use model::{Attempt, Count, Entry, Forensics, Happened, JobRecord, JobState, Millis, Signal};
 
 /// An event of the timeline, with the lines below it.
-pub struct Event {
+pub(crate) struct Event {
     /// When it happened.
     pub at: Millis,
     /// What happened then.
@@ -18,7 +18,7 @@ pub struct Event {
 }
 
 /// All known events, and when the job is due.
-pub fn render(out: &mut String, job: &JobRecord, look: &Look) {
+pub(crate) fn render(out: &mut String, job: &JobRecord, look: &Look) {
     out.push_str("\ntimeline\n");
     let mut before = None;
     for Event { at, what, below } in in_order(job, look) {
@@ -32,7 +32,7 @@ pub fn render(out: &mut String, job: &JobRecord, look: &Look) {
 }
 
 /// The events by time.
-pub fn in_order(job: &JobRecord, look: &Look) -> Vec<Event> {
+pub(crate) fn in_order(job: &JobRecord, look: &Look) -> Vec<Event> {
     let mut events = events(job, look);
     // A stable sort: events of one moment stay in the order in which they were noted.
     events.sort_by_key(|event| event.at);
@@ -145,7 +145,7 @@ fn of_attempt(attempt: &Attempt, ended: Option<Millis>, look: &Look) -> Vec<Even
 
 /// The cause of an interruption: the reason of the signal that its worker got; without a signal, the supervisor was
 /// gone.
-pub fn interrupted_by(attempt: &Attempt) -> String {
+pub(crate) fn interrupted_by(attempt: &Attempt) -> String {
     match attempt.forensics.as_ref().and_then(|left| left.signals.last()) {
         Some(sent) => sent.why.clone(),
         None => "the death of its supervisor or host, or the end of its lease".into(),

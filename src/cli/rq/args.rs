@@ -7,7 +7,7 @@ use clap::{Parser, ValueEnum};
 
 /// What both take.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub struct Shared {
+pub(super) struct Shared {
     /// The Redis with the jobs
     #[arg(short, long, value_name = "URL", env = "RQ_REDIS_URL", hide_env_values = true)]
     pub url: Option<String>,
@@ -71,7 +71,7 @@ pub struct Shared {
 /// The flags of `rq worker`.
 #[derive(Debug, Clone, Default, Parser)]
 #[command(name = "taskvisor rq worker", bin_name = "taskvisor rq worker", max_term_width = 100)]
-pub struct Worker {
+pub(super) struct Worker {
     #[command(flatten)]
     pub shared: Shared,
     /// DEBUG, INFO, WARNING, ERROR or CRITICAL
@@ -118,7 +118,7 @@ pub struct Worker {
 /// The flags of `rq worker-pool`.
 #[derive(Debug, Clone, Default, Parser)]
 #[command(name = "taskvisor rq worker-pool", bin_name = "taskvisor rq worker-pool", max_term_width = 100)]
-pub struct Pool {
+pub(super) struct Pool {
     #[command(flatten)]
     pub shared: Shared,
     /// DEBUG, INFO, WARNING, ERROR or CRITICAL
@@ -132,7 +132,7 @@ pub struct Pool {
 /// From which queue first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
-pub enum Strategy {
+pub(super) enum Strategy {
     #[default]
     Default,
     RoundRobin,
@@ -141,21 +141,21 @@ pub enum Strategy {
 
 /// How jobs are mapped to processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Mode {
+pub(super) enum Mode {
     Fork,
     Prefork,
 }
 
 /// The command that was typed.
 #[derive(Debug)]
-pub enum Asked {
+pub(super) enum Asked {
     Worker(Worker),
     Pool(Pool),
 }
 
 impl Asked {
     /// The flags that both commands have.
-    pub fn shared(&self) -> &Shared {
+    pub(super) fn shared(&self) -> &Shared {
         match self {
             Asked::Worker(worker) => &worker.shared,
             Asked::Pool(pool) => &pool.shared,
@@ -163,7 +163,7 @@ impl Asked {
     }
 
     /// The file for the process id.
-    pub fn pid_file(&self) -> Option<&Path> {
+    pub(super) fn pid_file(&self) -> Option<&Path> {
         match self {
             Asked::Worker(worker) => worker.pid.as_deref(),
             Asked::Pool(_) => None,
@@ -172,7 +172,7 @@ impl Asked {
 }
 
 /// Splits `-ds`, which in RQ is one flag of two letters.
-pub fn in_words(typed: &[OsString]) -> Vec<OsString> {
+pub(super) fn in_words(typed: &[OsString]) -> Vec<OsString> {
     let word = |word: &OsString| match word == "-ds" {
         true => "--dequeue-strategy".into(),
         false => word.clone(),

@@ -20,7 +20,7 @@ use super::args::{Common, RqCommand};
 use failure::{Failure, exit};
 
 /// Becomes the supervisor for these flags.
-pub fn rq(common: &Common, RqCommand::Of(typed): &RqCommand) -> Result<ExitCode, Failure> {
+pub(super) fn rq(common: &Common, RqCommand::Of(typed): &RqCommand) -> Result<ExitCode, Failure> {
     let name = typed.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let asked = match name.as_str() {
         "worker" => Worker::try_parse_from(args::in_words(typed)).map(Asked::Worker),

@@ -9,7 +9,7 @@ use failure::{Failure, exit};
 
 /// The settings of the module, or without one RQ's variables.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub struct Module {
+pub(super) struct Module {
     /// The URL of the Redis with the jobs. It may hold a password.
     pub url: String,
     /// The names of the queues.
@@ -23,7 +23,7 @@ pub struct Module {
 }
 
 /// Reads the module, if needed: a URL on the command line is enough by itself.
-pub fn read(shared: &Shared) -> Result<Option<Module>, Failure> {
+pub(super) fn read(shared: &Shared) -> Result<Option<Module>, Failure> {
     if shared.config.is_none() && shared.url.is_some() {
         return Ok(None);
     }

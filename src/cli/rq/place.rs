@@ -12,7 +12,7 @@ use failure::{Failure, exit};
 
 /// The directories of a supervisor.
 #[derive(Debug)]
-pub struct Place {
+pub(super) struct Place {
     pub state: PathBuf,
     pub run: PathBuf,
 }
@@ -22,7 +22,7 @@ const MOST: u32 = 1000;
 
 /// The directories that were set; else those for its name; else the first that are free. The returned lock keeps others
 /// away, also while this process becomes another program.
-pub fn place(common: &Common, name: Option<&str>) -> Result<(Option<Flock<File>>, Place), Failure> {
+pub(super) fn place(common: &Common, name: Option<&str>) -> Result<(Option<Flock<File>>, Place), Failure> {
     let mut flags = Flags { purpose: Purpose::Find, ..common.flags() };
     let (state_is_said, run_is_said) = (flags.whole.state_dir.is_some(), flags.whole.run_dir.is_some());
     flags.whole.broker = None;

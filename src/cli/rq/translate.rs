@@ -7,7 +7,7 @@ use super::module::Module;
 
 /// The call of `start`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Start {
+pub(super) struct Start {
     /// The arguments of `start`.
     pub args: Vec<OsString>,
     /// The broker's URL. It may hold a password.
@@ -22,13 +22,13 @@ pub struct Start {
 
 /// Why the flags cannot be translated.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub(super) struct Wrong {
     pub what: String,
     pub hint: &'static str,
 }
 
 /// Makes the call from the flags, the config module and the environment; flags win.
-pub fn start(
+pub(super) fn start(
     asked: &Asked,
     module: Option<Module>,
     environment: &dyn Fn(&str) -> Option<String>,

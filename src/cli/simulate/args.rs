@@ -11,7 +11,7 @@ use model::{Order, QUEUE_PRIORITY_MAX, QueueName};
 use simulate::Goal;
 
 /// Text below the help.
-pub const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 FILE is YAML with duration and queues, or CSV (its name ends in .csv) with the columns queue,arrival,run_time or, as kale has \
 them, queue,run_time. A worker chooses among queues as in a pool whose order is the selector.
 
@@ -26,7 +26,7 @@ Examples:
 
 /// Which workload, and what is tried on it.
 #[derive(Debug, clap::Args)]
-pub struct Simulate {
+pub(crate) struct Simulate {
     /// The workload: YAML, or CSV
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
@@ -64,7 +64,7 @@ pub struct Simulate {
 
 impl Simulate {
     /// The orders to try, each once.
-    pub fn orders(&self) -> Vec<Order> {
+    pub(crate) fn orders(&self) -> Vec<Order> {
         let is_meant =
             |order: &Order| self.selectors.iter().any(|word| word == "all" || word == order.as_str());
         Order::ALL.into_iter().filter(is_meant).collect()

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-pub use self::args::{HELP, Simulate};
+pub(super) use self::args::{HELP, Simulate};
 use self::show::Tried;
 use super::term::screen::{print, print_json};
 use brokers::ADAPTERS;

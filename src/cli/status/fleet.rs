@@ -13,7 +13,7 @@ use model::verb::{Ability, ShowFleet};
 use model::{Fleet, Member, Millis, PoolSign};
 
 /// Prints it, whether a supervisor runs here or not.
-pub async fn fleet(config: &Config, args: &Args) -> Result<u8, Failure> {
+pub(crate) async fn fleet(config: &Config, args: &Args) -> Result<u8, Failure> {
     // The jobs of all supervisors are a long list: asked for only where they are shown.
     let asked = ShowFleet { jobs: args.verbose || args.json };
     // Without a store, its kind still says what it cannot show.
@@ -30,7 +30,7 @@ pub async fn fleet(config: &Config, args: &Args) -> Result<u8, Failure> {
 }
 
 /// Each supervisor with its pools, and if verbose its jobs.
-pub fn render(fleet: &Fleet, verbose: bool, look: &Look) -> String {
+pub(crate) fn render(fleet: &Fleet, verbose: bool, look: &Look) -> String {
     if fleet.supervisors.is_empty() {
         return "no supervisor shares this Redis\n".into();
     }

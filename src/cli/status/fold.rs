@@ -7,7 +7,7 @@ use crate::cli::term::screen::Look;
 use model::{FEWEST, Process, SlotState, SlotStatus};
 
 /// The lines of slots. Those that are ready, and have nothing else to tell, share the last one.
-pub fn slots(all: &[SlotStatus], look: &Look) -> Vec<Node> {
+pub(super) fn slots(all: &[SlotStatus], look: &Look) -> Vec<Node> {
     let (plain, others): (Vec<&SlotStatus>, Vec<&SlotStatus>) = all.iter().partition(|slot| is_plain(slot));
     if look.all || plain.len() < FEWEST {
         return all.iter().map(|each| slot(each, look)).collect();

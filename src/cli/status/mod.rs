@@ -27,7 +27,7 @@ use model::{Health, Status};
 use spool::Desk;
 
 /// Shows the supervisor's status, or that of the fleet.
-pub async fn status(config: &Config, args: &Args) -> Result<u8, Failure> {
+pub(super) async fn status(config: &Config, args: &Args) -> Result<u8, Failure> {
     if args.fleet {
         return fleet::fleet(config, args).await;
     }

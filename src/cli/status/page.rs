@@ -7,7 +7,7 @@ use crate::cli::term::screen::escaped;
 use model::PageStatus;
 
 /// The page for browsers.
-pub fn page(page: &PageStatus) -> Node {
+pub(super) fn page(page: &PageStatus) -> Node {
     let mut text = page.pid.map_or_else(|| "page  does not run".to_owned(), |pid| format!("page({pid})"));
     let _ = write!(text, "  {}", page.url.as_deref().unwrap_or_default());
     if page.restarts > 0 {

@@ -11,12 +11,12 @@ use model::{Ordered, Process, RunningJob, SlotState, SlotStatus};
 const WIDE: usize = 120;
 
 /// The line of a worker, with the lines below it.
-pub fn slot(slot: &SlotStatus, look: &Look) -> Node {
+pub(crate) fn slot(slot: &SlotStatus, look: &Look) -> Node {
     named(format!("{}#{} ", slot.slot, slot.generation), slot, look)
 }
 
 /// The line of a template, which forks a pool's workers.
-pub fn template(slot: &SlotStatus, look: &Look) -> Node {
+pub(crate) fn template(slot: &SlotStatus, look: &Look) -> Node {
     named("template ".into(), slot, look)
 }
 
@@ -144,7 +144,7 @@ fn job(job: &RunningJob) -> String {
 }
 
 /// The author of an order, and its time.
-pub fn by(order: Option<&Ordered>, look: &Look) -> String {
+pub(crate) fn by(order: Option<&Ordered>, look: &Look) -> String {
     order.map(|order| format!(" by {} at {}", order.by, look.moment(order.since))).unwrap_or_default()
 }
 

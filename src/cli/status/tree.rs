@@ -12,12 +12,12 @@ use crate::cli::term::screen::{Look, age, escaped, size};
 use model::{Health, LogStatus, Millis, PoolStatus, Status, Stop};
 
 /// The whole text. `now` is for the ages of queues.
-pub fn render(status: &Status, now: Millis, look: &Look) -> String {
+pub(crate) fn render(status: &Status, now: Millis, look: &Look) -> String {
     parts(status, now, look).concat()
 }
 
 /// The same in three parts: the verdict, the tree and the queues.
-pub fn parts(status: &Status, now: Millis, look: &Look) -> [String; 3] {
+pub(crate) fn parts(status: &Status, now: Millis, look: &Look) -> [String; 3] {
     let (mut above, mut tree, mut below) = (String::new(), "\n".to_owned(), String::new());
     head(status).into_iter().for_each(|line| line.draw(look, &mut above));
     Node::new(keeper(status), below_keeper(status, look)).draw(look, "", "", &mut tree);
@@ -112,7 +112,7 @@ fn below_keeper(status: &Status, look: &Look) -> Vec<Node> {
     std::iter::once(supervisor).chain(status.pools.iter().map(|each| pool(each, look))).collect()
 }
 
-pub fn pool(pool: &PoolStatus, look: &Look) -> Node {
+pub(crate) fn pool(pool: &PoolStatus, look: &Look) -> Node {
     let busy = pool.slots.iter().filter(|slot| !slot.jobs.is_empty()).count();
     let queues: Vec<&str> = pool.queues.iter().map(|queue| queue.as_str()).collect();
     let mut text = format!("pool {}  {}", pool.name, pool.mode);
@@ -162,7 +162,7 @@ fn unknown(pool: &PoolStatus) -> Option<Node> {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
@@ -174,7 +174,7 @@ pub mod tests {
         SlotState, SlotStatus,
     };
 
-    pub const NOW: Millis = Millis(1_790_000_060_000);
+    pub(crate) const NOW: Millis = Millis(1_790_000_060_000);
 
     fn process(pid: i32, name: &str, rss: u64, children: Vec<Process>) -> Process {
         let cpu = Duration::from_millis(u64::try_from(pid).unwrap() * 10);
@@ -219,7 +219,7 @@ pub mod tests {
         }
     }
 
-    pub fn healthy() -> Status {
+    pub(crate) fn healthy() -> Status {
         let mut busy = place(1, SlotState::Busy);
         busy.jobs = vec![running("sh -c 'gzip -t a.gz | wc'")];
         let gzip = process(990, "gzip", 2_000, vec![]);
@@ -319,7 +319,7 @@ pub mod tests {
     }
 
     /// A pool whose template loads an application, and one whose worker has a hundred jobs.
-    pub fn of_classes() -> Status {
+    pub(crate) fn of_classes() -> Status {
         let mut status = healthy();
         let forks = &mut status.pools[0];
         forks.template = Some(place(0, SlotState::Ready));

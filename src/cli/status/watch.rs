@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 use crate::cli::term::screen::Look;
 
 /// The lines of the head, the tree and the queues that fit. The tree gives way first, and a mark says what is missing.
-pub fn fit(parts: &[String; 3], look: &Look) -> Vec<String> {
+pub(super) fn fit(parts: &[String; 3], look: &Look) -> Vec<String> {
     let [head, tree, queues] = parts.each_ref().map(|text| text.lines().collect::<Vec<_>>());
     let room = look.height.unwrap_or(usize::MAX);
     if head.len() + tree.len() + queues.len() <= room {
@@ -37,14 +37,14 @@ fn cut(lines: &[&str], room: usize, look: &Look) -> Vec<String> {
 }
 
 /// Reads single keys from the terminal. The terminal is as before when this is dropped.
-pub struct Keys {
+pub(super) struct Keys {
     before: Option<Termios>,
     quit: Receiver<()>,
 }
 
 impl Keys {
     /// Begins, if stdin is a terminal and this process is in the foreground there.
-    pub fn open() -> Keys {
+    pub(super) fn open() -> Keys {
         let (pressed, quit) = channel(1);
         let before = single_keys(io::stdin().as_fd());
         if before.is_some() {
@@ -62,7 +62,7 @@ impl Keys {
     }
 
     /// Waits for `q`; without a terminal for ever.
-    pub async fn quit(&mut self) {
+    pub(super) async fn quit(&mut self) {
         if self.quit.recv().await.is_none() {
             std::future::pending().await
         }

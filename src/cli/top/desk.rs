@@ -18,7 +18,7 @@ use model::verb::{self, ListRecurring, Queues, ShowFleet};
 use model::{Filter, Instant, Millis, SeriesQuery, SeriesStep, Status};
 
 /// What answers the requests.
-pub struct Desk {
+pub(super) struct Desk {
     /// The settings of this command.
     pub config: Config,
     /// The look of pages.
@@ -38,13 +38,13 @@ const STEPS: i64 = 40;
 
 impl Desk {
     /// Tells the screen.
-    pub fn say(&self, news: News) {
+    pub(super) fn say(&self, news: News) {
         // Nobody hears it at the end.
         let _ = self.tell.send(news);
     }
 
     /// The way of the look before if it still holds, else a new one.
-    pub async fn access(&self) -> Result<Arc<Access>, Failure> {
+    pub(super) async fn access(&self) -> Result<Arc<Access>, Failure> {
         let before = self.way.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let holds = match before.as_deref() {
             // One that has gone shows with the next request.
@@ -62,7 +62,7 @@ impl Desk {
     }
 
     /// Looks, and tells what was seen, or why nothing was.
-    pub async fn look(&self, want: &Want) {
+    pub(super) async fn look(&self, want: &Want) {
         match self.seen(want).await {
             Ok(seen) => self.say(News::Seen(Box::new(seen))),
             Err(failure) => {
@@ -112,7 +112,7 @@ impl Desk {
     }
 
     /// What the look before has seen.
-    pub fn status(&self) -> Option<Arc<Status>> {
+    pub(super) fn status(&self) -> Option<Arc<Status>> {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

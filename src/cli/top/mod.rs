@@ -19,7 +19,7 @@ use config::Config;
 use failure::{Failure, exit};
 
 /// Draws until `q`.
-pub async fn top(config: &Config, args: &Top) -> Result<u8, Failure> {
+pub(super) async fn top(config: &Config, args: &Top) -> Result<u8, Failure> {
     let look = Look::of_stdout(args.ascii);
     let (asks, requests) = unbounded_channel();
     let (tell, news) = unbounded_channel();

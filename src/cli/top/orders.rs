@@ -15,7 +15,7 @@ use model::{Change, JobState, Scale};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// Carries it out; gives what became of it, in a line.
-pub async fn carry_out(desk: &Desk, order: &Order) -> Result<String, Failure> {
+pub(super) async fn carry_out(desk: &Desk, order: &Order) -> Result<String, Failure> {
     let access = desk.access().await?;
     let names = &order.names;
     match order.act {

@@ -13,7 +13,7 @@ use model::verb::{ShowFleet, ShowRecurring, Stats};
 use model::{Filter, Fleet, Subject};
 
 /// The text of a page.
-pub async fn text(desk: &Desk, thing: &Thing, kind: Kind) -> Result<String, Failure> {
+pub(super) async fn text(desk: &Desk, thing: &Thing, kind: Kind) -> Result<String, Failure> {
     match kind {
         Kind::Why => because(desk, thing).await,
         Kind::Page | Kind::Output => page(desk, thing).await,

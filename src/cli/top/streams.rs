@@ -15,7 +15,7 @@ const BETWEEN: Duration = Duration::from_secs(2);
 const TAIL: u32 = 500;
 
 /// Follows the events, also of the next supervisor. The head of the screen says that some may be missing.
-pub async fn events(desk: Arc<Desk>) {
+pub(super) async fn events(desk: Arc<Desk>) {
     loop {
         if let Ok(client) = supervisor(&desk.config).await
             && let Ok(mut lines) = client.events(&Interest::default()).await
@@ -31,7 +31,7 @@ pub async fn events(desk: Arc<Desk>) {
 }
 
 /// Tells the output of a job, until it has ended. Over a stop and a start of the supervisor it goes on where it was.
-pub async fn output(desk: Arc<Desk>, job: JobId) {
+pub(super) async fn output(desk: Arc<Desk>, job: JobId) {
     let mut query = OutputQuery { follow: true, tail: Some(TAIL), ..OutputQuery::default() };
     loop {
         match follow(&desk, &job, &mut query).await {

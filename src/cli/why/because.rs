@@ -13,7 +13,7 @@ use model::{
 };
 
 /// Which supervisors could answer, besides the store.
-pub enum Heard {
+pub(crate) enum Heard {
     /// The supervisor that runs here.
     Supervisor,
     /// No supervisor runs here, and no other host shares these jobs.
@@ -25,7 +25,7 @@ pub enum Heard {
 }
 
 /// Why a job is in its state.
-pub fn of_job(id: &JobId, why: &Why, heard: &Heard, helps: Helps, now: Millis) -> Vec<String> {
+pub(crate) fn of_job(id: &JobId, why: &Why, heard: &Heard, helps: Helps, now: Millis) -> Vec<String> {
     let Some(job) = &why.job else { return here(id, why) };
     let runs = matches!(heard, Heard::Supervisor);
     let mut said = match job.state {
@@ -56,7 +56,7 @@ fn here(id: &JobId, why: &Why) -> Vec<String> {
 }
 
 /// What keeps a waiting job from running until a person acts, if known. `runs`: a supervisor has answered.
-pub fn hindrances(why: &Why, job: &JobRecord, runs: bool, helps: Helps, now: Millis) -> Vec<String> {
+pub(crate) fn hindrances(why: &Why, job: &JobRecord, runs: bool, helps: Helps, now: Millis) -> Vec<String> {
     let pools = if runs { no_pool(&why.pools, job, paused_pool) } else { Vec::new() };
     // A pool that takes the job will run it.
     let pools = Some(pools).filter(|pools| pools.len() >= why.pools.len()).unwrap_or_default();
@@ -192,7 +192,7 @@ fn no_room(pool: &PoolStatus) -> Option<String> {
 }
 
 /// Why the first slot of a pool is down whose life ended too early.
-pub fn first_down(pool: &PoolStatus) -> Option<String> {
+pub(crate) fn first_down(pool: &PoolStatus) -> Option<String> {
     let mut down = pool.slots.iter().filter(|slot| slot.state == SlotState::Down);
     down.find_map(|slot| Some(format!("Slot {} is down: {}.", slot.slot, slot.why.as_deref()?)))
 }
@@ -229,7 +229,7 @@ fn worded(failure: &Failure) -> String {
 }
 
 /// How a job that ended badly can run again, with what its broker does for that.
-pub fn way_back(job: &JobRecord, card: Option<&Card>) -> Option<String> {
+pub(crate) fn way_back(job: &JobRecord, card: Option<&Card>) -> Option<String> {
     let again = match card.and_then(|card| card.instead(Ability::Retry)) {
         None => format!("taskvisor job retry {} puts it back", job.id),
         Some(instead) => format!("to have it run again: {instead}"),

@@ -6,7 +6,7 @@ use crate::cli::term::screen::{Look, age};
 use model::{JobState, Ordered, PoolStatus, QueueName, SlotState, SlotStatus, Why};
 
 /// Why a slot is in its state.
-pub fn of_slot(name: &str, why: &Why) -> Vec<String> {
+pub(crate) fn of_slot(name: &str, why: &Why) -> Vec<String> {
     let slots = why
         .pools
         .iter()
@@ -115,7 +115,7 @@ fn ordered(pool: &PoolStatus, look: &Look) -> Vec<String> {
 }
 
 /// Why a pool has its size, and what keeps it from working.
-pub fn of_pool(pool: &PoolStatus, why: &Why, look: &Look) -> Vec<String> {
+pub(crate) fn of_pool(pool: &PoolStatus, why: &Why, look: &Look) -> Vec<String> {
     let queues: Vec<&str> = pool.queues.iter().map(QueueName::as_str).collect();
     let (slots, queues) = (slots(pool), queues.join(", "));
     let mut said = vec![format!("Pool {} has {slots}. It takes jobs from {queues}.", pool.name)];

@@ -46,7 +46,7 @@ pub(super) fn running(why: &Why, job: &JobRecord, now: Millis) -> Vec<String> {
 }
 
 /// What of a job does not die, and for how long, if the slot has something like that.
-pub fn undying(slot: &SlotStatus, job: &JobId) -> Option<String> {
+pub(crate) fn undying(slot: &SlotStatus, job: &JobId) -> Option<String> {
     let why = slot.why.as_ref().filter(|_| slot.has_unkillable(job))?;
     Some(format!("Something of it has not died for {}: {why}.", age(slot.age)))
 }

@@ -22,7 +22,7 @@ use failure::{Failure, exit};
 use model::{Decision, JobRecord, Millis, Subject, Why};
 
 /// Prints why something is in its state.
-pub async fn why(config: &Config, command: &WhyCommand) -> Result<u8, Failure> {
+pub(super) async fn why(config: &Config, command: &WhyCommand) -> Result<u8, Failure> {
     let (WhyOf { json, .. }, subject) = match command {
         WhyCommand::Job(of) => (of, Subject::Job(of.name.as_str().into())),
         WhyCommand::Slot(of) => (of, Subject::Slot(of.name.clone())),
@@ -58,7 +58,7 @@ async fn facts(access: &Access, subject: &Subject) -> Result<Why, Failure> {
 }
 
 /// Why something is in its state, in sentences.
-pub async fn text(access: &Access, subject: &Subject, look: &Look) -> Result<String, Failure> {
+pub(super) async fn text(access: &Access, subject: &Subject, look: &Look) -> Result<String, Failure> {
     let mut why = facts(access, subject).await?;
     let now = clock::wall();
     let because = match subject {

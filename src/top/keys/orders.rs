@@ -8,7 +8,7 @@ use crate::thing::Thing;
 use model::JobId;
 
 /// Asks whether to carry out the order of a key, or says why there is none.
-pub fn ask(model: &mut Model, key: char) {
+pub(super) fn ask(model: &mut Model, key: char) {
     if model.read_only {
         return refuse(model, "this screen only looks: it was opened with --read-only");
     }
@@ -37,7 +37,7 @@ fn order(model: &Model, key: char) -> Result<Order, &'static str> {
 }
 
 /// The jobs that are chosen: themselves, or by the slots that run them.
-pub fn jobs(model: &Model) -> Vec<JobId> {
+pub(super) fn jobs(model: &Model) -> Vec<JobId> {
     let of = |thing: Thing| match thing {
         Thing::Job(id) => vec![id],
         Thing::Slot(slot) | Thing::Process(slot, _) => model

@@ -5,7 +5,7 @@ use crate::screen::grid::{Grid, Style, width};
 use crate::state::{Line, Model};
 
 /// Draws the last line.
-pub fn draw(grid: &mut Grid, model: &Model) {
+pub(super) fn draw(grid: &mut Grid, model: &Model) {
     let line = grid.height - 1;
     let typed = |grid: &mut Grid, before: &str, text: &str| {
         let column = grid.put(line, 0, grid.width, before, Style::BOLD);

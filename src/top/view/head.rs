@@ -11,7 +11,7 @@ use term::format::grouped;
 use term::screen::{age, size};
 
 /// Draws the first lines.
-pub fn draw(grid: &mut Grid, model: &Model, layout: &Layout) {
+pub(super) fn draw(grid: &mut Grid, model: &Model, layout: &Layout) {
     verdict(grid, model);
     if layout.head.len() > 1 {
         let text = host(model);

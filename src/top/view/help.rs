@@ -6,7 +6,7 @@ use crate::screen::grid::{Grid, Style};
 use crate::state::Model;
 
 /// Draws the page, in columns if it does not fit below itself.
-pub fn draw(grid: &mut Grid, model: &Model, layout: &Layout) {
+pub(super) fn draw(grid: &mut Grid, model: &Model, layout: &Layout) {
     grid.put(
         0,
         1,

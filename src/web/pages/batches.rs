@@ -22,7 +22,7 @@ const MOST: u32 = 10_000;
 const TAG: &str = "batch:";
 
 /// Draws the list of batches.
-pub async fn page(app: &App) -> Result<Page, Trouble> {
+pub(crate) async fn page(app: &App) -> Result<Page, Trouble> {
     let now = app.now();
     // A batch is only a tag: no broker lists batches.
     let (jobs, _) = app.source.list(&Filter { limit: SEARCHED, ..Filter::default() }).await?;
@@ -99,7 +99,7 @@ fn bar(counts: &JobCounts) -> Markup {
 }
 
 /// Draws the page of one batch.
-pub async fn one(app: &App, name: &str) -> Result<Page, Trouble> {
+pub(crate) async fn one(app: &App, name: &str) -> Result<Page, Trouble> {
     let now = app.now();
     let counts = app.source.count(&of(name, JobCounts::MOST)).await?;
     if counts.count() == 0 {

@@ -16,7 +16,7 @@ use crate::{say, text};
 type Settings = BTreeMap<String, SettingShown>;
 
 /// Draws the page of the settings: of what somebody has set, or of all.
-pub async fn page(app: &App, fields: &Fields) -> Result<Page, Trouble> {
+pub(crate) async fn page(app: &App, fields: &Fields) -> Result<Page, Trouble> {
     let config = app.source.config().await?;
     let all = fields.get("show") == Some("all");
     let every = || std::iter::once(&config.settings).chain(&config.pools).flatten();

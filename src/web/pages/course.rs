@@ -15,7 +15,7 @@ use crate::text;
 const ROWS: usize = 12;
 
 /// The charts of all jobs, or of those of a queue. Where there are no series there are no charts.
-pub async fn section(app: &App, visit: &Visit, of: SeriesQuery) -> Markup {
+pub(crate) async fn section(app: &App, visit: &Visit, of: SeriesQuery) -> Markup {
     // In the URL, so that the span stays when the page is fetched again or shared.
     let span = Span::of(&visit.url);
     let asked = SeriesQuery { step: span.step(), ..of };
@@ -133,7 +133,7 @@ fn table(app: &App, columns: &Columns) -> Markup {
 }
 
 /// When the jobs of a batch ended.
-pub fn ends(app: &App, ends: &Ends) -> Markup {
+pub(crate) fn ends(app: &App, ends: &Ends) -> Markup {
     if ends.is_empty() {
         return html! {};
     }

@@ -9,7 +9,7 @@ use crate::trouble::Trouble;
 use crate::{shape, text};
 
 /// Draws the page. Each look costs the machine something, so the page asks for no new one by itself.
-pub async fn page(app: &App) -> Result<Page, Trouble> {
+pub(crate) async fn page(app: &App) -> Result<Page, Trouble> {
     let found = app.source.doctor().await?;
     let count = |state| found.count(state);
     let main = html! {

@@ -11,7 +11,7 @@ use crate::trouble::Trouble;
 use crate::{say, shape, text};
 
 /// Draws the page of events.
-pub async fn page(app: &App) -> Result<Page, Trouble> {
+pub(crate) async fn page(app: &App) -> Result<Page, Trouble> {
     let client = app.source.client()?;
     // A browser without scripts holds no stream open: its next look would find no events.
     app.live.linger(client);

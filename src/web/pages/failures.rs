@@ -17,7 +17,7 @@ use crate::{say, text};
 const SHOWN: usize = 100;
 
 /// Draws the page of failures.
-pub async fn page(app: &App, visit: &Visit, fields: &Fields) -> Result<Page, Trouble> {
+pub(crate) async fn page(app: &App, visit: &Visit, fields: &Fields) -> Result<Page, Trouble> {
     let (queue, class) = (fields.get("queue"), fields.get("class"));
     let asked = Failed { queue: queue.map(Into::into), class: class.map(Into::into), since: None };
     let groups = app.source.look(asked).await?;
@@ -115,7 +115,7 @@ fn card(
 }
 
 /// The largest groups in short.
-pub fn brief(app: &App, groups: &[FailureGroup], now: Millis) -> Markup {
+pub(crate) fn brief(app: &App, groups: &[FailureGroup], now: Millis) -> Markup {
     const FIRST: usize = 6;
     scrolled(
         "Failures",

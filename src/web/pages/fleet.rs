@@ -11,7 +11,7 @@ use crate::trouble::Trouble;
 use crate::{say, shape, text};
 
 /// Draws the page of the fleet.
-pub async fn page(app: &App) -> Result<Page, Trouble> {
+pub(crate) async fn page(app: &App) -> Result<Page, Trouble> {
     let fleet = app.source.look(ShowFleet { jobs: false }).await?;
     let main = html! {
         h1 { "Fleet" }

@@ -13,7 +13,7 @@ use crate::{say, text};
 const SHOWN: usize = 200;
 
 /// The figures of an attempt.
-pub fn facts(left: &Forensics) -> Markup {
+pub(crate) fn facts(left: &Forensics) -> Markup {
     let exit = left.exit.as_ref();
     html! {
         dl.facts {
@@ -44,7 +44,7 @@ fn ended(status: ExitStatus) -> String {
 }
 
 /// The processes when they were looked at.
-pub fn snapshot(seen: &Snapshot) -> Markup {
+pub(crate) fn snapshot(seen: &Snapshot) -> Markup {
     scrolled(
         "Processes",
         html! {
@@ -75,7 +75,7 @@ fn caught(process: &Caught) -> Markup {
 }
 
 /// A living process with all below it. Equal ones share a row, as in `status`.
-pub fn tree(process: &Process) -> Markup {
+pub(crate) fn tree(process: &Process) -> Markup {
     let mut rows = vec![(0, vec![process])];
     flat(process, 1, &mut rows);
     scrolled(
@@ -124,7 +124,7 @@ fn flat<'a>(process: &'a Process, depth: usize, rows: &mut Vec<(usize, Vec<&'a P
 }
 
 /// The state of a process, if it is one that people ask about.
-pub fn halted(process: &Process) -> Option<&str> {
+pub(crate) fn halted(process: &Process) -> Option<&str> {
     ["T", "t", "D"].contains(&process.state.as_str()).then(|| state(&process.state))
 }
 

@@ -34,7 +34,7 @@ enum What<'a> {
 }
 
 /// The section; nothing where no job of it is known.
-pub async fn section(app: &App, record: &RecurringRecord, zone: &TimeZone) -> Markup {
+pub(crate) async fn section(app: &App, record: &RecurringRecord, zone: &TimeZone) -> Markup {
     let name = &record.recurring.name;
     let asked = Filter { recurring: Some(name.clone()), limit: SHOWN as u32, ..Filter::default() };
     // Not every broker lists the jobs of one: the rest of the page is shown.

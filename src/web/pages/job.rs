@@ -19,7 +19,7 @@ use crate::{chart, say, shape, text};
 const OUTPUT: u64 = 256 << 10;
 
 /// Draws the page of one job.
-pub async fn page(app: &App, visit: &Visit, id: &JobId, _: &Fields) -> Result<Page, Trouble> {
+pub(crate) async fn page(app: &App, visit: &Visit, id: &JobId, _: &Fields) -> Result<Page, Trouble> {
     let why = match app.source.why(&Subject::Job(id.clone()), app.live.changed()).await {
         Ok(why) => app.redact.why(why),
         Err(trouble) if trouble.code == 404 => return Err(similar(app, id, trouble).await),

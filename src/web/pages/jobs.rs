@@ -19,7 +19,7 @@ const PAGE: u32 = 50;
 const COUNTED: u32 = 10_000;
 
 /// Draws the list of jobs.
-pub async fn page(app: &App, visit: &Visit, fields: &Fields) -> Result<Page, Trouble> {
+pub(crate) async fn page(app: &App, visit: &Visit, fields: &Fields) -> Result<Page, Trouble> {
     let (line, now) = (fields.get("q").unwrap_or_default(), app.now());
     let Search { filter, faults } = Search::read(line, now, &app.redact);
     let after = fields.get("after");

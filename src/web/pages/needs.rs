@@ -30,7 +30,7 @@ struct Node {
 }
 
 /// Both directions; nothing for a job that stands alone.
-pub async fn section(app: &App, job: &JobRecord) -> Markup {
+pub(crate) async fn section(app: &App, job: &JobRecord) -> Markup {
     if job.needs.is_empty() && job.needed_by.is_empty() {
         return html! {};
     }

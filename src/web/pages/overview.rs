@@ -20,7 +20,7 @@ use crate::{say, shape, text};
 type Counts = BTreeMap<QueueName, QueueCounts>;
 
 /// Draws the overview.
-pub async fn page(app: &App, visit: &Visit) -> Result<Page, Trouble> {
+pub(crate) async fn page(app: &App, visit: &Visit) -> Result<Page, Trouble> {
     let now = app.now();
     let status = app.source.status(app.live.changed()).await?;
     let counted = match &status {
@@ -158,7 +158,7 @@ fn running(app: &App, status: &Status) -> Markup {
 }
 
 /// The memory of a process with all below it.
-pub fn all_rss(process: &model::Process) -> u64 {
+pub(crate) fn all_rss(process: &model::Process) -> u64 {
     process.rss + process.children.iter().map(all_rss).sum::<u64>()
 }
 

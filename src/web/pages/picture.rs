@@ -11,7 +11,7 @@ use crate::trouble::Trouble;
 use crate::{say, text};
 
 /// Draws the picture of a job's processes. Who may not change anything does not see open files, as by the API.
-pub async fn page(app: &App, visit: &Visit, id: &JobId) -> Result<Page, Trouble> {
+pub(crate) async fn page(app: &App, visit: &Visit, id: &JobId) -> Result<Page, Trouble> {
     if !visit.may_change() {
         return Err(Trouble::new(403, "this session may look, but not at the open files of processes"));
     }

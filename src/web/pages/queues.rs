@@ -13,7 +13,7 @@ use crate::trouble::Trouble;
 use crate::{chart, options, say, shape, text};
 
 /// Draws the page of all queues.
-pub async fn page(app: &App) -> Result<Page, Trouble> {
+pub(crate) async fn page(app: &App) -> Result<Page, Trouble> {
     let (queues, now) = (app.source.queues().await?, app.now());
     let main = html! {
         h1 { "Queues" }
@@ -25,7 +25,7 @@ pub async fn page(app: &App) -> Result<Page, Trouble> {
 }
 
 /// Draws the page of one queue.
-pub async fn one(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> {
+pub(crate) async fn one(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> {
     let (mut queues, now) = (app.source.queues().await?, app.now());
     let queue = queues
         .remove(&model::QueueName::from(name))

@@ -14,7 +14,7 @@ use crate::trouble::Trouble;
 use crate::{say, shape, text};
 
 /// Draws the list of recurring jobs.
-pub async fn page(app: &App) -> Result<Page, Trouble> {
+pub(crate) async fn page(app: &App) -> Result<Page, Trouble> {
     let (all, now) = (app.source.look(ListRecurring {}).await?, app.now());
     let main = html! {
         h1 { "Recurring jobs" }
@@ -57,7 +57,7 @@ fn faults(app: &App, one: &RecurringRecord, now: Millis) -> Markup {
 }
 
 /// Draws the page of one recurring job.
-pub async fn one(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> {
+pub(crate) async fn one(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> {
     let (one, now) = (app.source.look(ShowRecurring { name: name.into() }).await?, app.now());
     let leading = |act: &str, back: &str| format!("act={act}&name={}&back={}", encoded(name), encoded(back));
     let query = |act: &str| leading(act, &visit.url);

@@ -11,7 +11,7 @@ use crate::search::word;
 use crate::{chart, layout, say, shape, text};
 
 /// A link to a job.
-pub fn link(app: &App, id: &str) -> Markup {
+pub(crate) fn link(app: &App, id: &str) -> Markup {
     // Ids that taskvisor makes begin alike: their ends tell them apart.
     let is_made = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     html! {
@@ -22,13 +22,13 @@ pub fn link(app: &App, id: &str) -> Markup {
 }
 
 /// A link to a list of jobs that a word of the search line selects.
-pub fn search(app: &App, words: &[(&str, &str)]) -> String {
+pub(crate) fn search(app: &App, words: &[(&str, &str)]) -> String {
     let line: Vec<String> = words.iter().map(|(name, value)| word(name, value)).collect();
     format!("{}?q={}", app.link("/jobs"), text::encoded(&line.join(" ")))
 }
 
 /// The table. With a form's name each row has a box to check.
-pub fn table(app: &App, jobs: &[JobRecord], now: Millis, form: Option<&str>) -> Markup {
+pub(crate) fn table(app: &App, jobs: &[JobRecord], now: Millis, form: Option<&str>) -> Markup {
     layout::scrolled(
         "Jobs",
         html! {
@@ -72,7 +72,7 @@ fn row(app: &App, job: &JobRecord, now: Millis, form: Option<&str>) -> Markup {
 }
 
 /// What a job is, in a line. Where data is hidden it is the class alone.
-pub fn title<'a>(app: &App, job: &'a JobRecord) -> &'a str {
+pub(crate) fn title<'a>(app: &App, job: &'a JobRecord) -> &'a str {
     app.redact.title(job.class.as_str(), job.title.as_deref())
 }
 
@@ -83,7 +83,7 @@ fn moment(job: &JobRecord) -> Millis {
 }
 
 /// How long its latest attempt ran, or runs.
-pub fn ran(job: &JobRecord, now: Millis) -> Option<std::time::Duration> {
+pub(crate) fn ran(job: &JobRecord, now: Millis) -> Option<std::time::Duration> {
     if job.state.is_leased() {
         return job.started_at.map(|at| say::whole(say::between(at, now)));
     }
@@ -91,7 +91,7 @@ pub fn ran(job: &JobRecord, now: Millis) -> Option<std::time::Duration> {
 }
 
 /// The line of a message that says most: the last of a traceback, else the first.
-pub fn headline(message: &str) -> &str {
+pub(crate) fn headline(message: &str) -> &str {
     let is_traceback = message.trim_start().starts_with("Traceback (most recent call last)");
     let mut lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
     // Python prints the exception itself last.
@@ -99,12 +99,12 @@ pub fn headline(message: &str) -> &str {
 }
 
 /// A count; nothing stands out less than a nought.
-pub fn cell(number: u64) -> Markup {
+pub(crate) fn cell(number: u64) -> Markup {
     html! { td.num.nought[number == 0] { (say::count(number)) } }
 }
 
 /// The table of queues.
-pub fn queues(app: &App, queues: &BTreeMap<QueueName, QueueCounts>, now: Millis) -> Markup {
+pub(crate) fn queues(app: &App, queues: &BTreeMap<QueueName, QueueCounts>, now: Millis) -> Markup {
     let count = |queue: &QueueCounts, state| queue.jobs.get(&state).copied().unwrap_or(0);
     layout::scrolled(
         "Queues",
@@ -134,7 +134,7 @@ pub fn queues(app: &App, queues: &BTreeMap<QueueName, QueueCounts>, now: Millis)
 }
 
 /// The latest decisions about something.
-pub fn decisions(app: &App, why: &Why) -> Markup {
+pub(crate) fn decisions(app: &App, why: &Why) -> Markup {
     let now = app.now();
     html! {
         ol.timeline {

@@ -3,7 +3,7 @@
 use model::{Schedule, format_duration};
 
 /// A schedule in words, a line of crontab with the line itself.
-pub fn words(schedule: &Schedule) -> String {
+pub(crate) fn words(schedule: &Schedule) -> String {
     match schedule {
         Schedule::Every { interval, .. } => format!("every {}", format_duration(*interval)),
         Schedule::Cron { line, zone } => {

@@ -12,7 +12,7 @@ use crate::trouble::Trouble;
 use crate::{say, shape, text};
 
 /// Draws the page of all pools.
-pub async fn page(app: &App, visit: &Visit) -> Result<Page, Trouble> {
+pub(crate) async fn page(app: &App, visit: &Visit) -> Result<Page, Trouble> {
     let Some(status) = app.source.status(app.live.changed()).await? else {
         // Those of other hosts are known where the broker is shared.
         return fleet::page(app).await.map_err(|_| Trouble::no_supervisor());
@@ -109,7 +109,7 @@ fn row(app: &App, slot: &SlotStatus) -> Markup {
 }
 
 /// Draws why a pool is as it is.
-pub async fn pool(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> {
+pub(crate) async fn pool(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> {
     let why = app.redact.why(app.source.why(&Subject::Pool(name.into()), app.live.changed()).await?);
     let main = html! {
         h1 { "Pool " (text::short(name)) }
@@ -124,7 +124,7 @@ pub async fn pool(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble>
 }
 
 /// Draws why a slot is as it is.
-pub async fn slot(app: &App, name: &str) -> Result<Page, Trouble> {
+pub(crate) async fn slot(app: &App, name: &str) -> Result<Page, Trouble> {
     let why = app.redact.why(app.source.why(&Subject::Slot(name.into()), app.live.changed()).await?);
     let slots = why.pools.iter().flat_map(|(pool, _)| pool.slots.iter().chain(&pool.template));
     let found = slots.into_iter().find(|slot| slot.slot.to_string() == name);

@@ -51,14 +51,14 @@ pub(super) use kept;
 pub(super) mod maybe {
     use super::*;
 
-    pub fn serialize<T, S: Serializer>(value: &Option<T>, to: S) -> Result<S::Ok, S::Error>
+    pub(crate) fn serialize<T, S: Serializer>(value: &Option<T>, to: S) -> Result<S::Ok, S::Error>
     where
         for<'a> Stored<&'a T>: Serialize,
     {
         value.as_ref().map(Stored).serialize(to)
     }
 
-    pub fn deserialize<'de, T, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error>
+    pub(crate) fn deserialize<'de, T, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error>
     where
         Stored<T>: Deserialize<'de>,
     {
@@ -70,14 +70,14 @@ pub(super) mod maybe {
 pub(super) mod maybe_boxed {
     use super::*;
 
-    pub fn serialize<T, S: Serializer>(value: &Option<Box<T>>, to: S) -> Result<S::Ok, S::Error>
+    pub(crate) fn serialize<T, S: Serializer>(value: &Option<Box<T>>, to: S) -> Result<S::Ok, S::Error>
     where
         for<'a> Stored<&'a T>: Serialize,
     {
         value.as_deref().map(Stored).serialize(to)
     }
 
-    pub fn deserialize<'de, T, D: Deserializer<'de>>(from: D) -> Result<Option<Box<T>>, D::Error>
+    pub(crate) fn deserialize<'de, T, D: Deserializer<'de>>(from: D) -> Result<Option<Box<T>>, D::Error>
     where
         Stored<T>: Deserialize<'de>,
     {
@@ -89,14 +89,14 @@ pub(super) mod maybe_boxed {
 pub(super) mod list {
     use super::*;
 
-    pub fn serialize<T, S: Serializer>(values: &[T], to: S) -> Result<S::Ok, S::Error>
+    pub(crate) fn serialize<T, S: Serializer>(values: &[T], to: S) -> Result<S::Ok, S::Error>
     where
         for<'a> Stored<&'a T>: Serialize,
     {
         to.collect_seq(values.iter().map(Stored))
     }
 
-    pub fn deserialize<'de, T, D: Deserializer<'de>>(from: D) -> Result<Vec<T>, D::Error>
+    pub(crate) fn deserialize<'de, T, D: Deserializer<'de>>(from: D) -> Result<Vec<T>, D::Error>
     where
         Stored<T>: Deserialize<'de>,
     {

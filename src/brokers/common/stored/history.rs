@@ -55,11 +55,11 @@ enum HappenedRow {
 mod boxed {
     use super::*;
 
-    pub fn serialize<S: Serializer>(value: &Attempt, to: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(value: &Attempt, to: S) -> Result<S::Ok, S::Error> {
         AttemptRow::serialize(value, to)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Box<Attempt>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Box<Attempt>, D::Error> {
         AttemptRow::deserialize(from).map(Box::new)
     }
 }
