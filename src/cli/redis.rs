@@ -39,7 +39,7 @@ pub(super) fn redis(command: &RedisCommand) -> Result<u8, Failure> {
 
 /// The script belongs to a broker that is not built in.
 #[cfg(not(feature = "redis"))]
-pub fn redis(command: &RedisCommand) -> Result<u8, Failure> {
+pub(super) fn redis(command: &RedisCommand) -> Result<u8, Failure> {
     let RedisCommand::Script(Script { lib: _ }) = command;
     let message = "failed to print the script: this taskvisor is built without Redis (feature `redis`)";
     Err(Failure::new(exit::UNSUPPORTED, message).hint("build it with `--features redis`"))

@@ -82,7 +82,7 @@ fn badly(sandbox: &Sandbox) {
     let said = String::from_utf8_lossy(&output.stderr);
     let words = "the time zone of this machine has no name: TZ=CET-1CEST,M3.5.0,M10.5.0/3";
     assert!(output.status.code() == Some(2) && said.contains(words), "{said}");
-    put(&["", "--every", "1m"], &["a value is required for '<NAME>'"]);
+    put(&["", "--every", "1m"], &["a value is required for '[NAME]'"]);
     put(&[&"x".repeat(101), "--every", "1m"], &["1 to 100 visible ASCII characters"]);
     put(&["a\u{1b}[2J", "--every", "1m"], &["'a\\x1b[2J'", "visible ASCII characters"]);
     put(&["n", "--every", "1m", "--cron", "@daily"], &["cannot be used with"]);

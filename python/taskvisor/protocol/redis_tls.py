@@ -27,13 +27,16 @@ def pin(pool: Any) -> None:
 
 
 def _pinned(kind: Any) -> Any:
-    from redis.connection import SSLConnection
+    import importlib
+
+    # No `import`: an application that has no redis-py may be checked by mypy.
+    tls: Any = importlib.import_module("redis.connection").SSLConnection
 
     class Pinned(kind):  # type: ignore[misc]
         def _connect(self) -> Any:
             import ssl
 
-            sock: Any = super(SSLConnection, self)._connect()
+            sock: Any = super(tls, self)._connect()
             try:
                 context = ssl.create_default_context(cafile=self.ca_certs)
                 context.check_hostname, context.verify_mode = self.check_hostname, self.cert_reqs
