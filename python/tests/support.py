@@ -41,7 +41,8 @@ class Channel:
     def receive(self):
         """The next frame as (name, fields); (None, None) at the end of file. The CPU time of a job goes to `cpu`.
 
-        A worker that asks how long it was stopped is told the first of `stops`, or 0 s; nothing if that is None."""
+        A worker that asks for how long it was stopped gets the first entry of `stops`, in seconds; 0 if there is none;
+        no answer if it is None."""
         while True:
             line = self.lines.readline()
             if not line:

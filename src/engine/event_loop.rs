@@ -107,7 +107,7 @@ fn answer(request: Request, supervisor: &mut Supervisor, effects: &mut Effects) 
         Request::Why(asked, answer) => drop(answer.send(explain(supervisor, effects, &asked))),
         Request::Turn(answer) => drop(answer.send(())),
         Request::Stopped { worker, job, fence, answer } => {
-            // Both may have been stopped until now.
+            // The supervisor may have stood still with the job: it notes a pause of its own first.
             handle(supervisor, clock::now(), Vec::new());
             _ = answer.send(supervisor.stopped(worker, &job, fence));
         }

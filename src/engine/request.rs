@@ -25,7 +25,7 @@ pub(super) enum Request {
     View(oneshot::Sender<View>),
     /// Give what the loop knows of a subject.
     Why(WhySubject, Answer),
-    /// Give the part of a job's time in which it did not run, in that worker; None = it does not have it.
+    /// Say for how long a job of that worker did not run; None = the worker does not have the job.
     Stopped {
         /// The worker that asks.
         worker: WorkerId,

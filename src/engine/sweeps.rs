@@ -17,7 +17,7 @@ const SILENCE: u32 = 6;
 /// Limit of the orders that go on at a time; each stretch of others has a line of its own.
 const MOST: usize = 64;
 
-/// The orders that go on.
+/// The bulk orders that have begun and not ended.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sweeps(Arc<Mutex<Inner>>);
 

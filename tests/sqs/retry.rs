@@ -143,7 +143,9 @@ fn second_put_of_an_id_that_is_complete_here_is_removed_and_told() {
     wait_until("it is complete", || scene.is_empty("mail") && scene.sandbox.state("a") == "complete");
     scene.sandbox.ok(&put);
     let history = || scene.sandbox.job("a")["history"].to_string();
-    wait_until("it is told", || history().contains("it brought the id of this complete job again"));
+    wait_until("its history names the removed message", || {
+        history().contains("it brought the id of this complete job again")
+    });
     wait_until("its message is removed", || scene.is_empty("mail"));
     assert_eq!((scene.said("out").as_str(), scene.sandbox.state("a").as_str()), ("ran\n", "complete"));
     let skip = scene.sandbox.refused(&[&["put", "--exists", "skip"][..], &put[1..]].concat());

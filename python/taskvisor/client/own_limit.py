@@ -18,7 +18,7 @@ _AGAIN = 0.05
 
 
 class OwnLimit:
-    """The end of some seconds of a job that begin now, or began at `since` on the clock of `time.monotonic`."""
+    """A limit of `seconds` for a job, which count from now, or from `since` on the clock of `time.monotonic`."""
 
     def __init__(self, job: Job, seconds: float, since: Optional[float] = None) -> None:
         self._job = job
@@ -30,7 +30,7 @@ class OwnLimit:
         return self._end + self._job.stopped - time.monotonic()
 
     def is_over(self) -> bool:
-        """Whether it is, when its timer has fired. If not, the timer is to fire again after `left()`."""
+        """Whether the limit is reached, for a timer that has fired. If not, set the timer to `again()` seconds."""
         if self._job.ask_stopped(_PATIENCE):
             self._until = None
             return self.left() <= 0

@@ -140,7 +140,7 @@ class _Running(base.TaskResult):  # type: ignore[misc]  # Without Django install
 
     @property
     def attempts(self) -> int:
-        """How many there have been."""
+        """Number of attempts so far."""
         found: int = self._attempts
         return found
 

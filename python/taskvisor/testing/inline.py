@@ -190,7 +190,7 @@ class _Runtime:
         return {"ids": self._inline.put(arguments["jobs"])}
 
     def stopped(self, job: Job, patience: float) -> float:
-        """No time: nobody watches."""
+        """0 s: there is no supervisor that could know."""
         return 0.0
 
     async def call_async(self, verb: str, arguments: dict[str, Any]) -> Any:

@@ -70,7 +70,7 @@ def fields() -> list[Field]:
         _several(_interpreter()),
         Field("the locale", lambda: locale.setlocale(locale.LC_ALL, None),
               lambda before: locale.setlocale(locale.LC_ALL, before)),
-        # After the nice value, from which some kernels take it.
+        # Set after the nice value: some kernels derive it from that.
         *([] if io is None else [Field("the I/O priority", *io)]),
     ]
 
@@ -113,7 +113,7 @@ def _warning_filters() -> tuple[Callable[[], Any], Callable[[Any], object]]:
 
     def write(before: Any) -> None:
         setattr(warnings, "filters", filters)
-        # Python has warnings judged anew after this.
+        # It empties the list, and Python asks the filters again for each warning that it has shown before.
         warnings.resetwarnings()
         filters[:] = before
     return lambda: tuple(warnings.filters), write

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def separate() -> None:
-    """Gives the job a copy. Called in the job's context, with which the copy is dropped."""
+    """Gives the job a copy of the application's decimal context. It ends with the job's `contextvars` context."""
     decimal: Any = sys.modules.get("decimal")
     if decimal is None:
         return

@@ -36,7 +36,7 @@ def begin_job() -> None:
 
 
 def read() -> Limits:
-    """The limits. They are looked at anew where they may have changed."""
+    """The limits of the process: those of the last look, or of a new one if a job may have changed them since."""
     known = _Known.limits
     _Known.unseen += time.monotonic() - _Known.began
     if known is not None and not watched.of_limits.any and _Known.unseen < _UNSEEN_SECONDS:

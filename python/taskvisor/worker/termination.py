@@ -49,7 +49,7 @@ class Termination:
         self.raised: Optional[Interrupted] = None
         self._waiting = False
         self._job: Optional[Job] = None
-        #: Whether its timer has fired and nobody has looked yet.
+        #: Whether the timer of its soft limit has fired, and `is_over` was not asked yet.
         self._soft = False
         self._limit: Optional[OwnLimit] = None
         self._shields = 0
@@ -80,7 +80,7 @@ class Termination:
         # Without the enum names that `signal` looks up for the handler it finds.
         if _signal.getsignal(signal.SIGTERM) != self._on_signal:
             signal.signal(signal.SIGTERM, self._on_signal)
-        # To set it looks at the descriptor, which a job may have closed, and its number may be that of another file.
+        # Where a job has closed the descriptor the look fails; where its number is another file's by now, the call does.
         if watched.of_wakeup.any or os.get_blocking(self._wake_write):
             signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
             watched.of_wakeup.forget()

@@ -45,9 +45,9 @@ class Calls:
         return noting
 
 
-#: Those that change limits of a process.
+#: The calls that change a limit of a process.
 of_limits: Calls = Calls(resource, "setrlimit", "prlimit")
-#: That which says where a signal writes to.
+#: The call that sets the descriptor to which a signal writes.
 of_wakeup: Calls = Calls(signal, "set_wakeup_fd")
 of_freeze: Calls = Calls(gc, "freeze")
 

@@ -4,14 +4,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::BETWEEN;
 use config::Config;
 use failure::{Failure, exit};
 use spool::{Spool, dir_in};
 
 /// How long a spool may be shut: it is for a moment while a service starts.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Pause between two looks.
-const BETWEEN: Duration = Duration::from_millis(200);
 
 /// The spool of the supervisor that these settings lead to, if it is another user's. Where there is one that is shut, a
 /// store of this user is no way around it.

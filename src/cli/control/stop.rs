@@ -176,7 +176,8 @@ async fn last(mut words: Words) -> Option<Left> {
 /// How long a supervisor may be silent before its keeper is looked at.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// Pause between two tries to reach it.
+/// Pause between two tries to reach it, and two looks whether it is gone: a keeper in another PID namespace gives no sign
+/// of its end but its lock, and to wait for the lock would be to wait for the next one that has it.
 const BETWEEN: Duration = Duration::from_millis(20);
 
 /// Waits until the keeper is gone, which holds the lock of the run directory to its end; a `start` that waits for the lock

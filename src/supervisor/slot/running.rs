@@ -50,7 +50,7 @@ pub(crate) struct Running {
     pub(super) stood: Duration,
     /// For how long it has been stopped, if it is now.
     pub(super) stands: Option<Duration>,
-    /// The latest time in which this process did not run: when it was noticed, and what was given for it.
+    /// The latest pause of the supervisor: when it was noticed, and by how much limits were extended for it.
     pub(super) gap: Option<(Instant, Duration)>,
 }
 

@@ -266,7 +266,8 @@ end
 -- that has ended or begun otherwise goes when that time comes.
 local UNBEGUN = 'ql:taskvisor:unbegun'
 
--- Notes by when a job is to begin, if it has such a time. The first of all is told to the supervisors.
+-- Enters a job that was put with `expires` in UNBEGUN. If no other expires earlier, the supervisors are told, to
+-- look in time.
 local function expect_begin(jid)
   local put_at, within = fields(jid, 'put_at', 'begin_within')
   within = within and number(within)
